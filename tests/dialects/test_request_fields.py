@@ -9,6 +9,7 @@ import pytest
 from penstock.dialects import request_fields
 from penstock.dialects.plan import Plan, Target, UpstreamRequest
 from penstock.dialects.registry import RENDERED, rendered_dialect
+from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import read
 from penstock.tools.identity import ToolIdentityMap
@@ -46,6 +47,15 @@ def rendered(dialect: str, values: dict[str, Any]) -> UpstreamRequest:
     target = Target(model=str(request.model), dialect=dialect)
     tools = ToolIdentityMap(request.tools or [], request.tool_choice)
     return rendered_dialect(dialect).render(Plan(request=request, target=target, tools=tools))
+
+
+@pytest.mark.parametrize("dialect", sorted(RENDERED))
+def test_a_prompt_template_is_refused_by_name(dialect: str) -> None:
+    """Field F17."""
+    assert request_fields.HANDLED[dialect]["prompt"] == "refused"
+    with pytest.raises(DecodeError, match="instructions") as refused:
+        rendered(dialect, {"prompt": {"id": "pmpt_1", "variables": {}}})
+    assert refused.value.param == "prompt"
 
 
 @pytest.mark.parametrize("dialect", sorted(RENDERED))

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from penstock.dialects.breakpoints import BREAKPOINT, is_marked, marked_parts
 from penstock.dialects.envelope import unseal
 from penstock.dialects.plan import Plan
 from penstock.protocol.content import ContentPart, InputText, Refusal
@@ -112,11 +113,15 @@ Turn = UserTurn | SystemTurn | AssistantTurn | OutputsTurn
 
 
 class History(Struct, frozen=True):
-    """`system` holds the instructions, then the leading system and developer messages, in order."""
+    """`system` holds the instructions, then the leading system and developer messages, in order.
+
+    `system_breakpoints`: after how many of these texts the client asks to cache the prompt.
+    """
 
     system: list[str]
     turns: list[Turn]
     diagnostics: list[Diagnostic]
+    system_breakpoints: list[int] = []
 
 
 def history_of(plan: Plan) -> History:
@@ -135,6 +140,7 @@ class _HistoryBuilder:
         self._plan = plan
         self._diagnostics = Diagnostics()
         self._system: list[str] = [plan.request.instructions] if plan.request.instructions else []
+        self._system_breakpoints: list[int] = []
         self._turns: list[Turn] = []
         self._pieces: list[HistoryReasoning | HistoryText | Call] = []
         self._call_ids: dict[str, str] = {}
@@ -151,7 +157,7 @@ class _HistoryBuilder:
         for item in items:
             call_id, content = output_of(item)
             if call_id and call_id in calls:
-                self._outputs.setdefault(fitting(call_id), deque()).append(content)
+                self._outputs.setdefault(fitting(call_id), deque()).append(marked_parts(item, content))
         for item in items:
             self._add(item, calls)
         self._close_turn()
@@ -159,7 +165,7 @@ class _HistoryBuilder:
             self._diagnostics.report(
                 "repeated_output", f"the call {call_id!r} has several outputs; the first was sent"
             )
-        return History(self._system, self._turns, self._diagnostics.entries)
+        return History(self._system, self._turns, self._diagnostics.entries, self._system_breakpoints)
 
     def _items(self) -> list[Item]:
         raw_input = self._plan.request.input
@@ -194,13 +200,17 @@ class _HistoryBuilder:
                 self._turns.append(SystemTurn(text))
             elif text:
                 self._system.append(text)
+                if is_marked(message):
+                    self._system_breakpoints.append(len(self._system))
             return
-        content = message.content
+        content = marked_parts(message, message.content)
         parts: list[ContentPart] = [InputText(text=content)] if isinstance(content, str) else content
         if parts:
             self._turns.append(UserTurn(parts))
 
     def _add_assistant_message(self, message: Message) -> None:
+        if is_marked(message):
+            self._diagnostics.report("field_dropped", f"`{BREAKPOINT}` of an assistant message was dropped")
         if isinstance(message.content, str):
             self._pieces += [HistoryText(message.content)] if message.content else []
             return

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
+from penstock.dialects.breakpoints import has_breakpoint
 from penstock.dialects.plan import Plan, Target
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
@@ -35,6 +37,8 @@ class ToolSpec(Struct, frozen=True):
     parameters: dict[str, Any] = {}
     strict: bool | None = None
     type: str = "function"
+    breakpoint: bool = False
+    """The client asks to cache the prompt up to this tool."""
 
 
 class UpstreamToolChoice(Struct, frozen=True):
@@ -78,7 +82,7 @@ def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], 
         identity = names.identity(tool.name, namespace)
         if allowed_only and not names.allows(identity):
             continue
-        spec = _spec(tool, identity.upstream_name)
+        spec = replace(_spec(tool, identity.upstream_name), breakpoint=has_breakpoint(tool))
         if specs.setdefault(spec.name, spec) != spec:
             diagnostics.report(
                 "repeated_tool", f"the tool {tool.name!r} was declared twice; the first declaration is used"

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from msgspec import UNSET, UnsetType
 
-from penstock.protocol.content import JsonObject
+from penstock.errors import DecodeError
+from penstock.protocol.content import JsonObject, JsonValue
 from penstock.protocol.items import Item
 from penstock.protocol.tools import Tool, ToolChoice
 from penstock.protocol.wire import Wire
@@ -94,7 +95,20 @@ class CreateResponse(Wire):
     # Beyond the specification, sent by real clients (client 1).
     client_metadata: JsonObject | UnsetType = UNSET
     prompt_cache_retention: str | UnsetType = UNSET
+    prompt_cache_options: JsonObject | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    prompt: JsonValue | UnsetType = UNSET
+    context_management: JsonValue | UnsetType = UNSET
+    moderation: JsonValue | UnsetType = UNSET
+    access_programs: JsonValue | UnsetType = UNSET
+    image: JsonValue | UnsetType = UNSET
+
+
+def refuse_template(request: CreateResponse) -> None:
+    """Refuse a prompt template: only the vendor that stores it can render it (field F17)."""
+    if request.prompt is not UNSET:
+        message = "prompt templates are not supported: send their text as `instructions` and `input`"
+        raise DecodeError(message, "prompt")
 
 
 class WebSocketCreate(CreateResponse):

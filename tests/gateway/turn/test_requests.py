@@ -116,6 +116,21 @@ def test_too_much_is_refused_by_the_name_of_its_field_and_its_limit(tight: Tight
     assert tight.setting in refused.value.message
 
 
+@pytest.mark.parametrize("input", [{}, {"input": "hi"}])
+def test_a_prompt_template_is_refused_by_name(input: dict[str, str]) -> None:
+    """Field F17."""
+    body = msgspec.json.encode({"model": "demo", "prompt": {"id": "pmpt_1"}, **input})
+    with pytest.raises(RequestRefused) as refused:
+        read_request(body, "", Limits())
+    assert (refused.value.status, refused.value.param) == (400, "prompt")
+    assert "instructions" in refused.value.message
+
+
+def test_null_instead_of_a_prompt_template_is_accepted() -> None:
+    body = msgspec.json.encode({"model": "demo", "input": "hi", "prompt": None})
+    assert read_request(body, "", Limits()).input == "hi"
+
+
 def test_text_is_not_counted_as_values() -> None:
     text = '{"a": [1, 2, "\\""]},' * 1000
     request = read_request(

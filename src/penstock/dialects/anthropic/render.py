@@ -6,11 +6,13 @@ plus `temperature` for the models that still support it, and it is the one that 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from penstock.dialects.anthropic.caching import MARK, mark_for_caching, placeholder
 from penstock.dialects.anthropic.messages import loop_without_thinking, messages_of
 from penstock.dialects.anthropic.schema import enforceable, tool_schema
 from penstock.dialects.anthropic.thinking import Thinking, ThinkingRequest, thinking_of, traits_of
@@ -19,7 +21,13 @@ from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
+from penstock.protocol.request import (
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    ReasoningConfig,
+    TextFormat,
+    refuse_template,
+)
 from penstock.stream.diagnostics import Diagnostics
 
 HANDLED: dict[str, str] = {
@@ -52,7 +60,13 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "mapped",
     "client_metadata": "gateway",
     "prompt_cache_retention": "mapped",
+    "prompt_cache_options": "mapped",
     "user": "mapped",
+    "prompt": "refused",
+    "context_management": "dropped",
+    "moderation": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
     "extra": "mapped",  # `stop`; the rest is dropped by name
 }
 """How each field of a request is handled."""
@@ -67,16 +81,10 @@ TIERS: dict[str, str] = {
 }
 """`service_tier`. Priority is used if the account has it; a request cannot require it."""
 
-LIFETIMES: dict[str, dict[str, str]] = {"24h": {"ttl": "1h"}}
-"""Cache lifetime by `prompt_cache_retention`. The maximum is an hour, the default five minutes."""
-
 CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
 _DEFAULTS: dict[str, Any] = {"truncation": "disabled", "top_logprobs": 0}
 """Values that request the default behaviour; dropping them needs no diagnostic."""
-
-_MARKED_MESSAGES = 2
-"""Messages that end a cached prefix: the previous turn's, read now, and this turn's, for the next one."""
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _OBJECT_REQUEST = "Answer with one JSON object and nothing else."
@@ -99,6 +107,7 @@ class _AnthropicRenderer:
         self._extra_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
+        refuse_template(self._request)
         history = history_of(self._plan)
         specs, tool_diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, specs)
@@ -110,14 +119,26 @@ class _AnthropicRenderer:
         self._tools(specs, choice, history)
         self._metadata()
         self._unmapped()
-        system = "\n\n".join([*history.system, *self._extra_system])
-        if system.strip():
+        if system := self._system(history):
             self._body["system"] = system
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["messages"] = messages
-        self._mark_for_caching()
+        mark_for_caching(self._body, self._request, self._diagnostics)
         diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest("messages", self._body, {**HEADERS}, diagnostics)
+
+    def _system(self, history: History) -> str | list[dict[str, Any]]:
+        """Return the system prompt: one text, or blocks if the client marked a part of it for caching."""
+        texts = [*history.system, *self._extra_system]
+        if not history.system_breakpoints:
+            joined = "\n\n".join(texts)
+            return joined if joined.strip() else ""
+        ends = [*history.system_breakpoints, len(texts)]
+        pieces = ["\n\n".join(texts[begin:end]) for begin, end in pairwise([0, *ends])]
+        blocks: list[dict[str, Any]] = [
+            {"type": "text", "text": text, MARK: placeholder()} for text in pieces[:-1] if text.strip()
+        ]
+        return [*blocks, {"type": "text", "text": pieces[-1]}] if pieces[-1].strip() else blocks
 
     def _drop(self, field: str) -> None:
         self._diagnostics.report(
@@ -163,6 +184,8 @@ class _AnthropicRenderer:
 
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
         tool: dict[str, Any] = {"name": spec.name}
+        if spec.breakpoint:
+            tool[MARK] = placeholder()
         if spec.description:
             tool["description"] = spec.description
         closed = (
@@ -280,21 +303,6 @@ class _AnthropicRenderer:
             value = getattr(self._request, name)
             if handling == "dropped" and value is not UNSET and value != _DEFAULTS.get(name, UNSET):
                 self._drop(name)
-
-    def _mark_for_caching(self) -> None:
-        """Mark the prompt for caching if the client asks for it: Anthropic caches only what is marked.
-
-        A mark is not part of the cached prefix, so it may move from turn to turn.
-        """
-        request = self._request
-        if not request.prompt_cache_key and not request.prompt_cache_retention:
-            return
-        mark = {"type": "ephemeral", **LIFETIMES.get(request.prompt_cache_retention or "", {})}
-        if "system" in self._body:
-            self._body["system"] = [{"type": "text", "text": self._body["system"], "cache_control": mark}]
-        from_user = [message for message in self._body["messages"] if message["role"] == "user"]
-        for message in from_user[-_MARKED_MESSAGES:]:
-            message["content"][-1] = {**message["content"][-1], "cache_control": mark}
 
 
 def _texts(value: Any) -> list[str]:

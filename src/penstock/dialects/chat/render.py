@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.chat.messages import Messages
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
@@ -21,7 +22,7 @@ from penstock.dialects.schemas import SchemaBudget, inlined
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat
+from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat, refuse_template
 from penstock.protocol.tools import AllowedTools
 from penstock.stream.diagnostics import Diagnostics
 
@@ -55,14 +56,27 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "mapped",
     "client_metadata": "gateway",
     "prompt_cache_retention": "mapped",
+    "prompt_cache_options": "mapped",
     "user": "mapped",
+    "prompt": "refused",
+    "context_management": "dropped",
+    "moderation": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
     "extra": "mapped",  # such as `stop`, which Responses does not have
 }
 """How each field of a request is handled. Mapped fields that a vendor does not support are dropped."""
 
 _EVERYWHERE = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
-VENDOR_FIELDS = ("service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "user")
+VENDOR_FIELDS = (
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "prompt_cache_options",
+    "user",
+)
 """Fields that are sent unchanged to the vendors that support them (`Preset.optional_fields`)."""
 
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
@@ -95,6 +109,7 @@ class _ChatRenderer:
         self._more_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
+        refuse_template(self._request)
         history = history_of(self._plan)
         if self._quirks.stream_usage:
             self._body["stream_options"] = {"include_usage": True}
@@ -273,6 +288,8 @@ class _ChatRenderer:
                 self._drop(name)
 
     def _unmapped(self) -> None:
+        if any_breakpoint(self._request):
+            self._drop(BREAKPOINT)
         known = _EXTRAS | (self._vendor.optional_fields & SAMPLER_FIELDS)
         for name, value in (self._request.extra or {}).items():
             if name in known and value is not None:

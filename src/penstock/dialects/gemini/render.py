@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.gemini.messages import contents_of
 from penstock.dialects.gemini.schema import CleanedSchema
 from penstock.dialects.gemini.thinking import thinking_of, traits_of
@@ -16,7 +17,13 @@ from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
+from penstock.protocol.request import (
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    ReasoningConfig,
+    TextFormat,
+    refuse_template,
+)
 from penstock.protocol.tools import AllowedTools
 from penstock.stream.diagnostics import Diagnostics
 
@@ -50,7 +57,13 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "dropped",  # Gemini caches automatically
     "client_metadata": "gateway",
     "prompt_cache_retention": "dropped",
+    "prompt_cache_options": "dropped",
     "user": "dropped",
+    "prompt": "refused",
+    "context_management": "dropped",
+    "moderation": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
     "extra": "mapped",  # `stop` and `seed`; the rest is dropped by name
 }
 """How each field of a request is handled."""
@@ -102,6 +115,7 @@ class _GeminiRenderer:
         self._extra_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
+        refuse_template(self._request)
         history = history_of(self._plan)
         specs, tool_diagnostics = tools_of(self._plan, allowed_only=False)
         self._tools(specs)
@@ -232,6 +246,8 @@ class _GeminiRenderer:
     # -- other fields
 
     def _unmapped(self) -> None:
+        if any_breakpoint(self._request):
+            self._drop(BREAKPOINT)
         request = self._request
         if request.service_tier in TIERS:
             self._body["serviceTier"] = TIERS[request.service_tier]

@@ -34,6 +34,7 @@ _ROWS = (
                 "safety_identifier",
                 "prompt_cache_key",
                 "prompt_cache_retention",
+                "prompt_cache_options",
                 "user",
                 "verbosity",
             }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from penstock.dialects.breakpoints import marked_parts
 from penstock.dialects.envelope import unseal
 from penstock.dialects.history import call_of, framed, output_of
 from penstock.dialects.plan import Plan
@@ -100,7 +101,7 @@ class InputItems:
             self._report("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
 
     def _message(self, message: Message) -> None:
-        role, content = message.role, message.content
+        role, content = message.role, marked_parts(message, message.content)
         if role in ("system", "developer") and not self._is_original:
             role = "developer" if self._plan.target.quirks.developer_role else "system"
             if self._merges_system:
@@ -200,7 +201,7 @@ class InputItems:
 
     def _render_output(self, item: Item, call_id: str) -> None:
         if self._types[call_id] in _OUTPUT_TYPES:
-            self._add_output(call_id, self._parts.output(output_of(item)[1]))
+            self._add_output(call_id, self._parts.output(marked_parts(item, output_of(item)[1])))
         elif isinstance(item, LocalShellCallOutput):
             # Its `id` is the id of the call; it has no `call_id`.
             self._rendered.append(_without_id(item) | {"id": self._call_ids[call_id]})

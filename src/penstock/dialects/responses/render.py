@@ -18,7 +18,7 @@ from penstock.dialects.responses.input_items import InputItems
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.request import JsonSchemaFormat
+from penstock.protocol.request import JsonSchemaFormat, refuse_template
 from penstock.protocol.tools import CustomTool, FunctionTool, ToolReference
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
@@ -53,7 +53,13 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "mapped",
     "client_metadata": "gateway",
     "prompt_cache_retention": "mapped",
+    "prompt_cache_options": "mapped",
     "user": "mapped",
+    "prompt": "refused",
+    "context_management": "mapped",
+    "moderation": "mapped",
+    "access_programs": "mapped",
+    "image": "mapped",
     "extra": "mapped",  # unchanged: the endpoint supports it or refuses it
 }
 """How each field of a request is handled. Mapped fields that a vendor does not support are dropped."""
@@ -72,12 +78,27 @@ _UNCHANGED = (
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "prompt_cache_options",
     "user",
+    "context_management",
+    "moderation",
+    "access_programs",
+    "image",
 )
 
 _NOT_IN_ORIGINAL = frozenset({"presence_penalty", "frequency_penalty"})
 """In the specification, but refused by OpenAI."""
-_ONLY_IN_ORIGINAL = frozenset({"prompt_cache_retention", "user"})
+_ONLY_IN_ORIGINAL = frozenset(
+    {
+        "prompt_cache_retention",
+        "prompt_cache_options",
+        "user",
+        "context_management",
+        "moderation",
+        "access_programs",
+        "image",
+    }
+)
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _SCHEMA_REQUEST = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
@@ -103,6 +124,7 @@ class _ResponsesRenderer:
         }
 
     def request(self) -> UpstreamRequest:
+        refuse_template(self._request)
         input_items = InputItems(self._plan, self._diagnostics)
         items = input_items.items()
         tool_diagnostics = self._native_tools() if self._is_original else self._function_tools()

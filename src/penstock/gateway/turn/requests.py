@@ -16,7 +16,7 @@ from penstock.gateway.settings import Limits
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item, ReasoningItem
 from penstock.protocol.large_json import has_more_values, parse_in_pieces
-from penstock.protocol.request import CreateResponse
+from penstock.protocol.request import CreateResponse, refuse_template
 from penstock.protocol.wire import parse, read
 
 R = TypeVar("R", bound=CreateResponse)
@@ -74,6 +74,10 @@ def parse_bounded(data: bytes | str, limits: Limits, field: str = "input") -> An
 
 def check_request(request: R, default_model: str) -> R:
     """Return the request with its model; raise `RequestRefused` if it is invalid."""
+    try:
+        refuse_template(request)
+    except DecodeError as error:
+        raise invalid_request(error) from None
     model = request.model or default_model
     if not model:
         message = "`model` is missing: GET /v1/models lists the models; `demo` is always available"
