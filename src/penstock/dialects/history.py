@@ -9,13 +9,14 @@ to the upstream's. Everything left out or repaired adds a diagnostic.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from penstock.dialects.agent_messages import readable_parts
 from penstock.dialects.breakpoints import BREAKPOINT, is_marked, marked_parts
 from penstock.dialects.envelope import unseal
 from penstock.dialects.plan import Plan
@@ -23,6 +24,7 @@ from penstock.protocol.content import ContentPart, InputText, Refusal
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
     AdditionalTools,
+    AgentMessage,
     ApplyPatchCall,
     ApplyPatchCallOutput,
     Compaction,
@@ -44,7 +46,7 @@ from penstock.protocol.large_json import max_values
 from penstock.protocol.tools import Tool
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
+from penstock.tools.call_ids import LATE_OUTPUT, NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
 
 ARGUMENT_VALUES = 500_000
 """The most JSON values in the arguments of all calls together. Arguments are strings, so no other limit
@@ -149,14 +151,17 @@ class _HistoryBuilder:
         """The upstream ids of the open assistant turn."""
         self._outputs: dict[str, deque[str | list[ContentPart]]] = {}
         """Outputs by the client's call id, wherever they are in the input."""
+        self._late: set[int] = set()
+        """Outputs that are sent in their own place, because their call has an earlier one (`id(item)`)."""
         self._argument_values = 0
 
     def build(self) -> History:
         items = self._items()
         calls = {call_id for item in items if (call_id := call_of(item)[0])}
+        self._late = late_outputs(items)
         for item in items:
             call_id, content = output_of(item)
-            if call_id and call_id in calls:
+            if call_id and call_id in calls and id(item) not in self._late:
                 self._outputs.setdefault(fitting(call_id), deque()).append(marked_parts(item, content))
         for item in items:
             self._add(item, calls)
@@ -184,6 +189,9 @@ class _HistoryBuilder:
             self._add_output(item, calls)
         elif isinstance(item, Compaction):
             self._add_compaction(item)
+        elif isinstance(item, AgentMessage):
+            self._close_turn()
+            self._turns.append(UserTurn(readable_parts(item)))
         elif not isinstance(item, AdditionalTools | ToolSearchOutput):
             self._diagnostics.report(
                 "item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream"
@@ -270,15 +278,22 @@ class _HistoryBuilder:
         return re.sub(r"[^A-Za-z0-9_-]", "_", full_name)[:64] or "tool"
 
     def _add_output(self, item: Item, calls: set[str]) -> None:
-        """Skip an output that has a call, which `_close_turn` adds; send an orphan as a user message."""
+        """Skip an output that has a call, which `_close_turn` adds; send any other as a user message."""
         self._close_turn()
         call_id, content = output_of(item)
-        if call_id in calls:
+        if id(item) in self._late:
+            self._diagnostics.report(
+                "late_output", f"a second output of the call {call_id!r} was sent as a message"
+            )
+            title = LATE_OUTPUT.format(id=call_id)
+        elif call_id in calls:
             return
-        self._diagnostics.report(
-            "orphan_output", f"the output of an unknown call {call_id!r} was sent as a message"
-        )
-        parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
+        else:
+            self._diagnostics.report(
+                "orphan_output", f"the output of an unknown call {call_id!r} was sent as a message"
+            )
+            title = ORPHAN_OUTPUT
+        parts: list[ContentPart] = [InputText(text=title)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
         self._turns.append(UserTurn(parts))
 
@@ -315,6 +330,28 @@ class _HistoryBuilder:
             )
             return NO_OUTPUT
         return outputs.popleft()
+
+
+def late_outputs(items: list[Item]) -> set[int]:
+    """Return the outputs (`id(item)`) of calls that have an output with other content already. Tools that run
+    asynchronously answer a call at once, and send the result when there is one."""
+    calls: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
+    last: dict[str, object] = {}
+    late: set[int] = set()
+    for item in items:
+        if call_id := call_of(item)[0]:
+            calls[call_id] += 1
+        call_id, content = output_of(item)
+        if not call_id:
+            continue
+        # Some upstreams use an id again for another call, which may then have an output of its own.
+        if answers[call_id] < max(calls[call_id], 1):
+            answers[call_id] += 1
+        elif content != last[call_id]:
+            late.add(id(item))
+        last[call_id] = content
+    return late
 
 
 def _plain(content: str | list[ContentPart]) -> str:
@@ -367,4 +404,5 @@ def call_of(item: Item) -> tuple[str, str, str]:
 def output_of(item: Item) -> tuple[str, str | list[ContentPart]]:
     """Return the call id and content of an output; empty strings for any other item."""
     read = _OUTPUTS.get(type(item))
-    return ("", "") if read is None else read(item)
+    call_id, content = ("", "") if read is None else read(item)
+    return call_id or "", content

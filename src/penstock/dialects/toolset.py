@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from penstock.dialects.breakpoints import has_breakpoint
 from penstock.dialects.plan import Plan, Target
 from penstock.errors import DecodeError
+from penstock.protocol.call_outputs import with_call_ids
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import AdditionalTools, ToolSearchOutput
 from penstock.protocol.request import CreateResponse
@@ -64,7 +65,12 @@ def identities_of(request: CreateResponse) -> ToolIdentityMap:
 
 
 def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresponses") -> Plan:
-    """Return the plan for a request at a target, with the identities of the request's tools."""
+    """Return the plan for a request at a target, with the identities of the request's tools.
+
+    Raise `DecodeError` for an output whose call is not certain.
+    """
+    if isinstance(request.input, list):
+        request = replace(request, input=with_call_ids(request.input))
     return Plan(request=request, target=target, tools=identities_of(request), accent=accent)
 
 

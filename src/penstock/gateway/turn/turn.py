@@ -208,7 +208,7 @@ class Turn:
             error.__traceback__ = None  # breaks a cycle: its frames hold the answer, which holds the error
         except DecodeError as error:
             # The upstream was not called: the request cannot be expressed in its dialect.
-            await self._fail("invalid_request", str(error), param=error.param or None, closer="gateway")
+            await self._fail(error.code, str(error), param=error.param or None, closer="gateway")
 
     async def _try_targets(self) -> None:
         """Try one target after the other, until one has answered or none is left."""
