@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from penstock.demo.media import describe
 from penstock.demo.prose import EFFORTS
 from penstock.demo.request import DemoFormat, DemoRequest, DemoTool, DemoTurn
+from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.history import (
     AssistantTurn,
     Call,
@@ -31,7 +32,7 @@ from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.toolset import ToolSpec, choice_of, declared_tools, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.content import ContentPart, Refusal
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat
+from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat, refuse_template
 from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import ORPHAN_OUTPUT
@@ -66,7 +67,13 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "dropped",
     "client_metadata": "gateway",
     "prompt_cache_retention": "dropped",
+    "prompt_cache_options": "dropped",
     "user": "dropped",
+    "prompt": "refused",
+    "context_management": "dropped",
+    "moderation": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
     "extra": "dropped",
 }
 """How each field of a request is handled, in the terms of `penstock.dialects.request_fields.MEANINGS`."""
@@ -99,6 +106,7 @@ class _Renderer:
 
     def request(self) -> UpstreamRequest:
         given = self._request
+        refuse_template(given)
         history = history_of(self._plan)
         specs, tool_diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, specs)
@@ -252,6 +260,8 @@ class _Renderer:
         return None
 
     def _report_dropped(self) -> None:
+        if any_breakpoint(self._request):
+            self._drop(BREAKPOINT)
         for name, value in (self._request.extra or {}).items():
             if value is not None:
                 self._drop(name)

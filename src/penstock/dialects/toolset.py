@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from penstock.dialects.breakpoints import has_breakpoint
 from penstock.dialects.plan import Plan, Target
+from penstock.dialects.tool_fields import report_tool_fields, without_encryption
 from penstock.errors import DecodeError
 from penstock.protocol.call_outputs import with_call_ids
 from penstock.protocol.errors import Diagnostic
@@ -77,6 +78,7 @@ def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresp
 def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], list[Diagnostic]]:
     """Return the tools to offer. `allowed_only` applies `allowed_tools` for upstreams without it."""
     diagnostics = Diagnostics()
+    report_tool_fields(declared_tools(plan.request), diagnostics)
     names = _ToolNames(plan)
     specs: dict[str, ToolSpec] = {}
     for namespace, tool in _flat(declared_tools(plan.request)):
@@ -179,7 +181,8 @@ def _spec(tool: FunctionTool | CustomTool, upstream_name: str) -> ToolSpec:
     if isinstance(tool, CustomTool):
         return ToolSpec(upstream_name, _custom_description(tool), _CUSTOM_PARAMETERS, type="custom")
     strict = tool.strict if isinstance(tool.strict, bool) else None
-    return ToolSpec(upstream_name, tool.description or "", _object_schema(tool.parameters or {}), strict)
+    parameters = without_encryption(_object_schema(tool.parameters or {}))
+    return ToolSpec(upstream_name, tool.description or "", parameters, strict)
 
 
 _CUSTOM_PARAMETERS: dict[str, Any] = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.dialects.plan import Target
 from penstock.protocol.request import ReasoningConfig
@@ -24,18 +25,22 @@ class GeminiTraits(Struct, frozen=True, kw_only=True):
     """Rejects its own calls if they are sent back without a signature (ask C3)."""
     json_with_tools: bool = True
     """Accepts a schema for the answer together with tools."""
+    media_in_outputs: bool = True
+    """Accepts images and documents inside the response of a function."""
 
+
+_BEFORE_3 = GeminiTraits(signed_calls=False, json_with_tools=False, media_in_outputs=False)
 
 MODELS: tuple[tuple[re.Pattern[str], GeminiTraits], ...] = tuple(
     (re.compile(pattern), traits)
     for pattern, traits in (
-        (r"gemma|gemini-(1|2\.0)", GeminiTraits(effort="", signed_calls=False, json_with_tools=False)),
-        (r"gemini-2\.5-pro", GeminiTraits(effort="budget_pro", signed_calls=False, json_with_tools=False)),
-        (r"gemini-2\.5", GeminiTraits(effort="budget", signed_calls=False, json_with_tools=False)),
+        (r"gemma|gemini-(1|2\.0)", replace(_BEFORE_3, effort="")),
+        (r"gemini-2\.5-pro", replace(_BEFORE_3, effort="budget_pro")),
+        (r"gemini-2\.5", replace(_BEFORE_3, effort="budget")),
         (r"gemini-3-pro", GeminiTraits(effort="levels_low_high")),
         (r"gemini-3(\.\d)?-flash-lite|gemini-3(\.[0-6])?-flash", GeminiTraits(effort="levels_minimal")),
         (r"gemini", GeminiTraits()),
-        (r"", GeminiTraits(effort="", signed_calls=False)),
+        (r"", GeminiTraits(effort="", signed_calls=False, media_in_outputs=False)),
     )
 )
 """The first row whose pattern is in the name counts. Source: Google's docs on thinking levels and budgets."""
@@ -79,7 +84,7 @@ def traits_of(target: Target) -> GeminiTraits:
     name = target.model.lower()
     traits = next(traits for pattern, traits in MODELS if pattern.search(name))
     if target.quirks.effort in EFFORTS:
-        return structs.replace(traits, effort=target.quirks.effort)
+        return replace(traits, effort=target.quirks.effort)
     return traits
 
 
