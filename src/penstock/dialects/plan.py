@@ -95,6 +95,9 @@ class UpstreamRequest(Struct, frozen=True):
     body: dict[str, Any]
     headers: dict[str, str] = {}
     diagnostics: list[Diagnostic] = []
+    echo: Mapping[str, str | None] = {}
+    """What the response must echo instead of the client's values, because something else was sent: `effort`
+    and `service_tier` (field F16). None: nothing was sent."""
     data: bytes = b""
     """The body as JSON, if it is already encoded."""
 

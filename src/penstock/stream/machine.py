@@ -279,6 +279,10 @@ class ResponseStreamStateMachine:
         )
         return []
 
+    def echo(self, **fields: Any) -> None:
+        """Correct what the response says about its request, once it is known what the upstream was sent."""
+        self._response = replace(self._response, **fields)
+
     def diagnostic(self, code: str, message: str) -> list[Event]:
         """Record a diagnostic of the dialect."""
         self._ready()

@@ -250,7 +250,7 @@ def test_an_effort_is_sent_in_the_vendors_way(row: str, effort: str, expected: d
         ("low_to_high", "none", "low"),
         ("low_to_high", "xhigh", "high"),
         ("none_to_high", "minimal", "low"),
-        ("openai", "max", "xhigh"),
+        ("openai", "ultra", "max"),
     ],
 )
 def test_an_unsupported_effort_becomes_the_nearest(row: str, effort: str, found: str) -> None:

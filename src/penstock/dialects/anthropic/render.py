@@ -76,10 +76,14 @@ HEADERS = {"anthropic-version": "2023-06-01"}
 TIERS: dict[str, str] = {
     "auto": "auto",
     "priority": "auto",
+    "ultrafast": "auto",
     "default": "standard_only",
     "standard": "standard_only",
 }
 """`service_tier`. Priority is used if the account has it; a request cannot require it."""
+
+KNOWN_TIERS = ("auto", "priority", "default", "standard")
+"""Tiers that have a counterpart here; any other in `TIERS` is replaced by the nearest."""
 
 CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
@@ -105,6 +109,7 @@ class _AnthropicRenderer:
         self._body: dict[str, Any] = {"model": plan.target.model}
         self._budget = SchemaBudget()
         self._extra_system: list[str] = []
+        self._echo: dict[str, str | None] = {}
 
     def request(self) -> UpstreamRequest:
         refuse_template(self._request)
@@ -125,7 +130,7 @@ class _AnthropicRenderer:
         self._body["messages"] = messages
         mark_for_caching(self._body, self._request, self._diagnostics)
         diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
-        return UpstreamRequest("messages", self._body, {**HEADERS}, diagnostics)
+        return UpstreamRequest("messages", self._body, {**HEADERS}, diagnostics, self._echo)
 
     def _system(self, history: History) -> str | list[dict[str, Any]]:
         """Return the system prompt: one text, or blocks if the client marked a part of it for caching."""
@@ -255,6 +260,9 @@ class _AnthropicRenderer:
             self._body["thinking"] = thinking.config
         if thinking.effort:
             self._output_config()["effort"] = thinking.effort
+        requested = reasoning.effort or ""
+        if requested not in ("", "none") and (echo := thinking.echo(requested)) != requested:
+            self._echo["effort"] = echo
         return thinking
 
     def _sampling(self, thinking: Thinking) -> None:
@@ -287,8 +295,14 @@ class _AnthropicRenderer:
             self._drop("user")
         if request.service_tier in TIERS:
             self._body["service_tier"] = TIERS[request.service_tier]
+            if request.service_tier not in KNOWN_TIERS:
+                self._diagnostics.report(
+                    "service_tier_changed", f"the tier {request.service_tier!r} became the fastest one here"
+                )
+                self._echo["service_tier"] = TIERS[request.service_tier]
         elif request.service_tier:
             self._drop("service_tier")
+            self._echo["service_tier"] = None
 
     def _unmapped(self) -> None:
         for name in self._request.include or []:

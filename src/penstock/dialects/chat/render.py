@@ -16,7 +16,7 @@ from penstock.dialects.chat.messages import Messages
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.efforts import EFFORTS, nearest
-from penstock.dialects.presets.preset import SAMPLER_FIELDS
+from penstock.dialects.presets.preset import ORIGINAL_TIERS, SAMPLER_FIELDS
 from penstock.dialects.presets.rows import vendor_facts
 from penstock.dialects.schemas import SchemaBudget, inlined
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
@@ -107,6 +107,7 @@ class _ChatRenderer:
         self._headers: dict[str, str] = {}
         self._budget = SchemaBudget()
         self._more_system: list[str] = []
+        self._echo: dict[str, str | None] = {}
 
     def request(self) -> UpstreamRequest:
         refuse_template(self._request)
@@ -127,7 +128,7 @@ class _ChatRenderer:
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["messages"] = messages
         diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
-        return UpstreamRequest("chat/completions", self._body, self._headers, diagnostics)
+        return UpstreamRequest("chat/completions", self._body, self._headers, diagnostics, self._echo)
 
     def _drop(self, field: str) -> None:
         self._diagnostics.report(
@@ -250,8 +251,10 @@ class _ChatRenderer:
         effort = nearest(self._quirks.effort, reasoning.effort)
         if effort is None:
             self._drop("reasoning.effort")
+            self._echo["effort"] = None
             return
         if effort != reasoning.effort:
+            self._echo["effort"] = effort
             self._diagnostics.report(
                 "effort_changed", f"the effort {reasoning.effort!r} was changed to {effort!r}"
             )
@@ -280,12 +283,15 @@ class _ChatRenderer:
             value = getattr(self._request, name)
             if value is UNSET:
                 continue
-            if name in self._vendor.optional_fields:
+            is_known = value not in ORIGINAL_TIERS or self._vendor.original_responses
+            if name in self._vendor.optional_fields and (name != "service_tier" or is_known):
                 self._body[name] = value
             elif name == "prompt_cache_key" and header and _is_header(value):
                 self._headers[header] = value
             elif value not in _DEFAULTS.get(name, ()):
                 self._drop(name)
+                if name == "service_tier":
+                    self._echo[name] = None
 
     def _unmapped(self) -> None:
         if any_breakpoint(self._request):

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.gemini.messages import contents_of
 from penstock.dialects.gemini.schema import CleanedSchema
-from penstock.dialects.gemini.thinking import thinking_of, traits_of
+from penstock.dialects.gemini.thinking import echo_of, thinking_of, traits_of
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
@@ -77,7 +77,15 @@ NUMBERS: dict[str, str] = {
 }
 """Fields of the generation config, by field of the request."""
 
-TIERS: dict[str, str] = {"default": "standard", "flex": "flex", "priority": "priority"}
+TIERS: dict[str, str] = {
+    "default": "standard",
+    "flex": "flex",
+    "priority": "priority",
+    "ultrafast": "priority",
+}
+
+_NEAREST_TIERS = ("ultrafast",)
+"""Tiers without a counterpart, for which the nearest one is sent."""
 
 MODES: dict[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
@@ -113,6 +121,7 @@ class _GeminiRenderer:
         self._config: dict[str, Any] = {}
         self._budget = SchemaBudget()
         self._extra_system: list[str] = []
+        self._echo: dict[str, str | None] = {}
 
     def request(self) -> UpstreamRequest:
         refuse_template(self._request)
@@ -131,7 +140,7 @@ class _GeminiRenderer:
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["contents"] = contents
         diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
-        return UpstreamRequest(self._path(), self._body, {}, diagnostics)
+        return UpstreamRequest(self._path(), self._body, {}, diagnostics, self._echo)
 
     def _path(self) -> str:
         model = self._plan.target.model
@@ -242,6 +251,9 @@ class _GeminiRenderer:
             self._drop(f"reasoning.{name}")
         if thinking := thinking_of(self._traits, reasoning, self._diagnostics):
             self._config["thinkingConfig"] = thinking
+        requested = reasoning.effort or ""
+        if requested and (echo := echo_of(self._traits, requested)) != requested:
+            self._echo["effort"] = echo
 
     # -- other fields
 
@@ -251,8 +263,14 @@ class _GeminiRenderer:
         request = self._request
         if request.service_tier in TIERS:
             self._body["serviceTier"] = TIERS[request.service_tier]
+            if request.service_tier in _NEAREST_TIERS:
+                self._diagnostics.report(
+                    "service_tier_changed", f"the tier {request.service_tier!r} became the fastest one here"
+                )
+                self._echo["service_tier"] = TIERS[request.service_tier]
         elif request.service_tier and request.service_tier != "auto":
             self._drop("service_tier")
+            self._echo["service_tier"] = None
         for name, value in (request.extra or {}).items():
             if name == "stop" and (stops := _texts(value)):
                 self._config["stopSequences"] = stops

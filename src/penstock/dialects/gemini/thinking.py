@@ -46,11 +46,13 @@ MODELS: tuple[tuple[re.Pattern[str], GeminiTraits], ...] = tuple(
 """The first row whose pattern is in the name counts. Source: Google's docs on thinking levels and budgets."""
 
 
+_ABOVE_HIGH = ("xhigh", "max", "ultra")
+
+
 def _levels(none: str, minimal: str, low: str, medium: str, high: str) -> dict[str, dict[str, Any]]:
     levels = {"none": none, "minimal": minimal, "low": low, "medium": medium, "high": high}
-    return {
-        effort: {"thinkingLevel": level} for effort, level in {**levels, "xhigh": high, "max": high}.items()
-    }
+    levels |= dict.fromkeys(_ABOVE_HIGH, high)
+    return {effort: {"thinkingLevel": level} for effort, level in levels.items()}
 
 
 def _budgets(**budgets: int) -> dict[str, dict[str, Any]]:
@@ -65,11 +67,12 @@ _BUDGETS = {
     "high": 16384,
     "xhigh": 24576,
     "max": 24576,
+    "ultra": 24576,
 }
 
 EFFORTS: dict[str, dict[str, dict[str, Any]]] = {
     "budget": _budgets(**_BUDGETS),
-    "budget_pro": _budgets(**{**_BUDGETS, "none": 128, "max": 32768}),
+    "budget_pro": _budgets(**{**_BUDGETS, "none": 128, "max": 32768, "ultra": 32768}),
     "levels": _levels("LOW", "LOW", "LOW", "MEDIUM", "HIGH"),
     "levels_minimal": _levels("MINIMAL", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
     "levels_low_high": _levels("LOW", "LOW", "LOW", "HIGH", "HIGH"),
@@ -86,6 +89,16 @@ def traits_of(target: Target) -> GeminiTraits:
     if target.quirks.effort in EFFORTS:
         return replace(traits, effort=target.quirks.effort)
     return traits
+
+
+def echo_of(traits: GeminiTraits, effort: str) -> str | None:
+    """Return the effort that the response may claim; None if none was sent."""
+    if not traits.effort:
+        return None
+    row = EFFORTS[traits.effort]
+    effort = effort if effort in row else _UNKNOWN_EFFORT
+    level = row[effort].get("thinkingLevel")
+    return str(level).lower() if level else effort
 
 
 def thinking_of(traits: GeminiTraits, reasoning: ReasoningConfig, diagnostics: Diagnostics) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.dialects.presets.efforts import EFFORTS, nearest
+from penstock.dialects.presets.preset import ORIGINAL_TIERS
 from penstock.dialects.presets.rows import vendor_facts
 from penstock.dialects.responses.input_items import InputItems
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
@@ -100,6 +102,9 @@ _ONLY_IN_ORIGINAL = frozenset(
     }
 )
 
+_REASONING = ("effort", "summary")
+"""The fields of `reasoning` in the specification; OpenAI has more."""
+
 _ENCRYPTED = "reasoning.encrypted_content"
 _SCHEMA_REQUEST = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
 
@@ -115,6 +120,7 @@ class _ResponsesRenderer:
         self._quirks = plan.target.quirks
         self._is_original = vendor_facts(plan.target.vendor).original_responses
         self._diagnostics = Diagnostics()
+        self._echo: dict[str, str | None] = {}
         include = [*(plan.request.include or ())]
         self._body: dict[str, Any] = {
             "model": plan.target.model,
@@ -137,7 +143,8 @@ class _ResponsesRenderer:
         self._copy_fields()
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["input"] = items
-        return UpstreamRequest("responses", self._body, {}, [*tool_diagnostics, *self._diagnostics.entries])
+        diagnostics = [*tool_diagnostics, *self._diagnostics.entries]
+        return UpstreamRequest("responses", self._body, {}, diagnostics, self._echo)
 
     def _drop(self, field: str) -> None:
         self._diagnostics.report(
@@ -228,6 +235,39 @@ class _ResponsesRenderer:
                 self._body[name] = to_builtins(value)
         for name, value in (self._request.extra or {}).items():
             self._body.setdefault(name, value)
+        if not self._is_original:
+            self._without_original_values()
+
+    def _without_original_values(self) -> None:
+        """Replace or drop values that only OpenAI has: other endpoints refuse the whole request."""
+        if self._body.get("service_tier") in ORIGINAL_TIERS:
+            del self._body["service_tier"]
+            self._drop("service_tier")
+            self._echo["service_tier"] = None
+        reasoning = self._body.get("reasoning")
+        if not isinstance(reasoning, dict):
+            return
+        for name in [name for name in reasoning if name not in _REASONING]:
+            del reasoning[name]
+            self._drop(f"reasoning.{name}")
+        if not (requested := reasoning.get("effort")):
+            return
+        row = self._quirks.effort
+        effort = nearest(row if _names_efforts(row) else "responses", requested)
+        if effort is None:
+            self._drop("reasoning.effort")
+            del reasoning["effort"]
+        elif effort != requested:
+            self._diagnostics.report("effort_changed", f"the effort {requested!r} was changed to {effort!r}")
+            reasoning["effort"] = effort
+        if effort != requested:
+            self._echo["effort"] = effort
+
+
+def _names_efforts(row: str) -> bool:
+    """Return whether a row of efforts contains names, which this format can send."""
+    known = EFFORTS.get(row, {})
+    return bool(known) and all(known[effort] == {"reasoning_effort": effort} for effort in known)
 
 
 def _chosen(choice: UpstreamToolChoice) -> str | dict[str, Any]:

@@ -32,7 +32,7 @@ from penstock.protocol.events import Event
 from penstock.protocol.items import Item
 from penstock.protocol.large_json import encode_stepwise
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.response import Response
+from penstock.protocol.response import Response, echo_of
 from penstock.protocol.wire import encode
 from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
@@ -245,7 +245,7 @@ class Turn:
         rendered, traced = await run_heavy(request.weight, self._render, upstream.dialect, plan)
         verdict.attempts = attempt.number
         self.known = [*request.diagnostics, *self._fallback_diagnostics(attempt), *rendered.diagnostics]
-        self._pipeline.prepare(self.known)
+        self._pipeline.prepare(self.known, echo_of(request.request, rendered.echo))
         self._tracer.request(attempt, plan, rendered, traced)
         with self._watch.waiting():
             source = await upstream.send(rendered, key=attempt.key, headers=request.headers)
