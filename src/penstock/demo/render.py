@@ -28,6 +28,7 @@ from penstock.dialects.history import (
     history_of,
     output_of,
 )
+from penstock.dialects.includes import ENCRYPTED_REASONING, LOGPROBS, unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.toolset import ToolSpec, choice_of, declared_tools, tools_of
 from penstock.errors import DecodeError
@@ -89,8 +90,6 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 }
 """Values that ask for the default behaviour, so dropping them is not reported."""
 
-_LOGPROBS = "message.output_text.logprobs"
-_ENCRYPTED = "reasoning.encrypted_content"
 _VERBOSITIES = ("low", "medium", "high")
 
 
@@ -130,7 +129,7 @@ class _Renderer:
             verbosity=self._verbosity(),
             effort=self._effort(),
             summary=(given.reasoning.summary or "") if given.reasoning else "",
-            seals=_ENCRYPTED in (given.include or ()),
+            seals=ENCRYPTED_REASONING in (given.include or ()),
             logprobs=self._logprobs(),
             max_tokens=None if given.max_output_tokens is UNSET else given.max_output_tokens,
         )
@@ -252,10 +251,9 @@ class _Renderer:
 
     def _logprobs(self) -> int | None:
         request = self._request
-        for name in request.include or ():
-            if name not in (_LOGPROBS, _ENCRYPTED):
-                self._drop(f"include: {name}")
-        if _LOGPROBS in (request.include or ()) or request.top_logprobs:
+        for name in unsupported_includes(request, {LOGPROBS}):
+            self._drop(name)
+        if LOGPROBS in (request.include or ()) or request.top_logprobs:
             return request.top_logprobs or 0
         return None
 

@@ -71,6 +71,8 @@ class Plan(Struct, frozen=True):
     tools: ToolIdentityMap = field(default_factory=ToolIdentityMap)
     used_call_ids: frozenset[str] = frozenset()
     accent: str = "openresponses"
+    cache_key: str = ""
+    """A `prompt_cache_key` for a client that sends none, for upstreams that route by it."""
 
 
 class ConnectionSpec(Struct, frozen=True, kw_only=True):

@@ -56,6 +56,7 @@ from penstock.tools.identity import ToolIdentityMap
 
 INCOMPLETE_REASONS: dict[FinishReason, str] = {
     FinishReason.PAUSE: "pause_turn",
+    FinishReason.STEERED: "steered",
     FinishReason.LENGTH: "max_output_tokens",
     FinishReason.CONTENT_FILTER: "content_filter",
 }

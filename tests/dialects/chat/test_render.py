@@ -522,3 +522,22 @@ def assert_valid(rendered_messages: list[dict[str, Any]], quirks: Quirks) -> Non
         if quirks.system_first:
             assert index == 0 or message["role"] in ("user", "assistant")
     assert unanswered == []
+
+
+@pytest.mark.parametrize(
+    ("vendor", "body", "headers"),
+    [
+        ("openai", {"prompt_cache_key": "derived"}, {}),
+        ("xai", {}, {"x-grok-conv-id": "derived"}),
+        ("groq", {}, {}),
+        ("", {}, {}),
+    ],
+)
+def test_a_derived_cache_key_is_sent_only_where_it_helps(
+    vendor: str, body: dict[str, str], headers: dict[str, str]
+) -> None:
+    plan = msgspec.structs.replace(plan_for({}, vendor=vendor), cache_key="derived")
+    found = render(plan)
+    assert {name: found.body[name] for name in ("prompt_cache_key",) if name in found.body} == body
+    assert found.headers == headers
+    assert found.diagnostics == []

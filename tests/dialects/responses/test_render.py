@@ -301,3 +301,13 @@ def _separate_turn(input_items: list[dict[str, Any]], prefix: str) -> list[dict[
         for item in input_items
         if item.get("type") not in ("additional_tools", "tool_search_output", "local_shell_call_output")
     ]
+
+
+def test_a_derived_cache_key_is_sent_to_openai_unless_the_client_has_its_own() -> None:
+    def sent(request: dict[str, Any], target: dict[str, Any]) -> Any:
+        plan = msgspec.structs.replace(plan_for(request, **target), cache_key="derived")
+        return render(plan).body.get("prompt_cache_key")
+
+    assert sent({}, OPENAI) == "derived"
+    assert sent({"prompt_cache_key": "mine"}, OPENAI) == "mine"
+    assert sent({}, OTHER) is None

@@ -17,6 +17,7 @@ from penstock.dialects.anthropic.messages import loop_without_thinking, messages
 from penstock.dialects.anthropic.schema import enforceable, tool_schema
 from penstock.dialects.anthropic.thinking import Thinking, ThinkingRequest, thinking_of, traits_of
 from penstock.dialects.history import AssistantTurn, Call, History, history_of
+from penstock.dialects.includes import unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
@@ -90,7 +91,6 @@ CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "t
 _DEFAULTS: dict[str, Any] = {"truncation": "disabled", "top_logprobs": 0}
 """Values that request the default behaviour; dropping them needs no diagnostic."""
 
-_ENCRYPTED = "reasoning.encrypted_content"
 _OBJECT_REQUEST = "Answer with one JSON object and nothing else."
 _SCHEMA_REQUEST = "Answer with one JSON value and nothing else. It must match this JSON schema:\n"
 
@@ -305,9 +305,8 @@ class _AnthropicRenderer:
             self._echo["service_tier"] = None
 
     def _unmapped(self) -> None:
-        for name in self._request.include or []:
-            if name != _ENCRYPTED:
-                self._drop(f"include: {name}")
+        for name in unsupported_includes(self._request):
+            self._drop(name)
         for name, value in (self._request.extra or {}).items():
             if name == "stop" and (stops := _texts(value)):
                 self._body["stop_sequences"] = stops

@@ -14,6 +14,7 @@ from msgspec import UNSET
 from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.chat.messages import Messages
 from penstock.dialects.history import history_of
+from penstock.dialects.includes import LOGPROBS, unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.efforts import EFFORTS, nearest
 from penstock.dialects.presets.preset import ORIGINAL_TIERS, SAMPLER_FIELDS
@@ -87,9 +88,6 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 """Values that request the default behaviour: dropping them needs no diagnostic."""
 
 _EXTRAS = frozenset({"stop", "seed", "logit_bias"})
-
-_LOGPROBS = "message.output_text.logprobs"
-_ENCRYPTED = "reasoning.encrypted_content"
 
 
 def render(plan: Plan) -> UpstreamRequest:
@@ -267,10 +265,9 @@ class _ChatRenderer:
                 self._body[name] = value
         if request.max_output_tokens is not UNSET:
             self._body[self._quirks.max_tokens_field] = request.max_output_tokens
-        for name in request.include or ():
-            if name not in (_LOGPROBS, _ENCRYPTED):
-                self._drop(f"include: {name}")
-        if _LOGPROBS in (request.include or ()) or request.top_logprobs:
+        for name in unsupported_includes(request, {LOGPROBS}):
+            self._drop(name)
+        if LOGPROBS in (request.include or ()) or request.top_logprobs:
             self._body["logprobs"] = True
         if request.top_logprobs:
             self._body["top_logprobs"] = request.top_logprobs
@@ -281,6 +278,12 @@ class _ChatRenderer:
         header = self._vendor.cache_key_header
         for name in VENDOR_FIELDS:
             value = getattr(self._request, name)
+            if (
+                name == "prompt_cache_key"
+                and value is UNSET
+                and (header or name in self._vendor.optional_fields)
+            ):
+                value = self._plan.cache_key or UNSET
             if value is UNSET:
                 continue
             is_known = value not in ORIGINAL_TIERS or self._vendor.original_responses

@@ -13,6 +13,7 @@ from penstock.dialects.gemini.messages import contents_of
 from penstock.dialects.gemini.schema import CleanedSchema
 from penstock.dialects.gemini.thinking import echo_of, thinking_of, traits_of
 from penstock.dialects.history import history_of
+from penstock.dialects.includes import LOGPROBS, unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, choice_of, tools_of
@@ -99,8 +100,6 @@ _DEFAULTS: dict[str, Any] = {
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*(/[A-Za-z0-9][A-Za-z0-9._@-]*)*")
 """Valid model names. The name is part of the URL path, so it must not lead elsewhere."""
 
-_LOGPROBS = "message.output_text.logprobs"
-_ENCRYPTED = "reasoning.encrypted_content"
 _JSON = "application/json"
 _OBJECT_REQUEST = "Answer with one JSON object and nothing else."
 _SCHEMA_REQUEST = "Answer with one JSON value and nothing else. It must match this JSON schema:\n"
@@ -239,10 +238,9 @@ class _GeminiRenderer:
         for name, field in NUMBERS.items():
             if (value := getattr(request, name)) is not UNSET:
                 self._config[field] = value
-        for name in request.include or ():
-            if name not in (_LOGPROBS, _ENCRYPTED):
-                self._drop(f"include: {name}")
-        if request.top_logprobs or _LOGPROBS in (request.include or ()):
+        for name in unsupported_includes(request, {LOGPROBS}):
+            self._drop(name)
+        if request.top_logprobs or LOGPROBS in (request.include or ()):
             self._config["responseLogprobs"] = True
         if request.top_logprobs:
             self._config["logprobs"] = request.top_logprobs

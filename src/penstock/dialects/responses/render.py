@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from penstock.dialects.includes import ENCRYPTED_REASONING, SPECIFIED, unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.efforts import EFFORTS, nearest
 from penstock.dialects.presets.preset import ORIGINAL_TIERS
@@ -105,7 +106,6 @@ _ONLY_IN_ORIGINAL = frozenset(
 _REASONING = ("effort", "summary")
 """The fields of `reasoning` in the specification; OpenAI has more."""
 
-_ENCRYPTED = "reasoning.encrypted_content"
 _SCHEMA_REQUEST = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
 
 
@@ -121,13 +121,21 @@ class _ResponsesRenderer:
         self._is_original = vendor_facts(plan.target.vendor).original_responses
         self._diagnostics = Diagnostics()
         self._echo: dict[str, str | None] = {}
-        include = [*(plan.request.include or ())]
         self._body: dict[str, Any] = {
             "model": plan.target.model,
             "stream": True,
             "store": False,
-            "include": include if _ENCRYPTED in include else [*include, _ENCRYPTED],
+            "include": self._include(),
         }
+
+    def _include(self) -> list[str]:
+        """Return what to include: for OpenAI everything, for other endpoints what is in the specification."""
+        include = [*(self._request.include or ())]
+        if not self._is_original:
+            for name in unsupported_includes(self._request, SPECIFIED):
+                self._drop(name)
+            include = [name for name in include if name in SPECIFIED]
+        return include if ENCRYPTED_REASONING in include else [*include, ENCRYPTED_REASONING]
 
     def request(self) -> UpstreamRequest:
         refuse_template(self._request)
@@ -235,6 +243,8 @@ class _ResponsesRenderer:
                 self._body[name] = to_builtins(value)
         for name, value in (self._request.extra or {}).items():
             self._body.setdefault(name, value)
+        if self._is_original and self._plan.cache_key:
+            self._body.setdefault("prompt_cache_key", self._plan.cache_key)
         if not self._is_original:
             self._without_original_values()
 

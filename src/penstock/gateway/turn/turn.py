@@ -56,6 +56,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     first: Candidate
     """The preferred target."""
     tenant: str
+    cache_key: str = ""
+    """Identifies the conversation, if the client does not (`requests.derived_cache_key`)."""
     weight: int = 0
     """How much work the request causes (`fairness.run_heavy`)."""
     diagnostics: list[Diagnostic] = []
@@ -241,6 +243,7 @@ class Turn:
             tools=request.tools,
             used_call_ids=request.used_call_ids,
             accent=request.accent,
+            cache_key=request.cache_key,
         )
         rendered, traced = await run_heavy(request.weight, self._render, upstream.dialect, plan)
         verdict.attempts = attempt.number
