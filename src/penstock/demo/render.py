@@ -28,12 +28,19 @@ from penstock.dialects.history import (
     history_of,
     output_of,
 )
-from penstock.dialects.includes import ENCRYPTED_REASONING, LOGPROBS, unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.toolset import ToolSpec, choice_of, declared_tools, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.content import ContentPart, Refusal
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat, refuse_template
+from penstock.protocol.request import (
+    ENCRYPTED_REASONING,
+    LOGPROBS,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    TextFormat,
+    refuse_template,
+    unsupported_includes,
+)
 from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import ORPHAN_OUTPUT

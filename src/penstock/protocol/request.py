@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from msgspec import UNSET, UnsetType
@@ -109,6 +110,27 @@ def refuse_template(request: CreateResponse) -> None:
     if request.prompt is not UNSET:
         message = "prompt templates are not supported: send their text as `instructions` and `input`"
         raise DecodeError(message, "prompt")
+
+
+# The values of `include`
+
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+LOGPROBS = "message.output_text.logprobs"
+
+ALWAYS_INCLUDED = frozenset(
+    {ENCRYPTED_REASONING, "message.input_image.image_url", "computer_call_output.output.image_url"}
+)
+"""Values that need no upstream: reasoning that must be sent back is always sealed, and stored input has its
+images."""
+
+SPECIFIED_INCLUDES = frozenset({ENCRYPTED_REASONING, LOGPROBS})
+"""The values in the specification."""
+
+
+def unsupported_includes(request: CreateResponse, supported: Collection[str] = ()) -> list[str]:
+    """Return the values that neither this upstream nor the gateway honours, as names for a diagnostic."""
+    honoured = ALWAYS_INCLUDED | frozenset(supported)
+    return [f"include: {name}" for name in request.include or () if name not in honoured]
 
 
 class WebSocketCreate(CreateResponse):

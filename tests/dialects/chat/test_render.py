@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from penstock.dialects.chat.render import HANDLED
+from penstock.dialects.chat.render import HANDLED, render
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import PRESETS
 from penstock.dialects.presets.efforts import EFFORTS
@@ -29,6 +29,7 @@ from tests.dialects.render_cases import (
     codes,
     dropped,
     output,
+    plan_for,
     requests,
     targets,
     user,

@@ -17,7 +17,6 @@ from penstock.dialects.anthropic.messages import loop_without_thinking, messages
 from penstock.dialects.anthropic.schema import enforceable, tool_schema
 from penstock.dialects.anthropic.thinking import Thinking, ThinkingRequest, thinking_of, traits_of
 from penstock.dialects.history import AssistantTurn, Call, History, history_of
-from penstock.dialects.includes import unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
@@ -28,6 +27,7 @@ from penstock.protocol.request import (
     ReasoningConfig,
     TextFormat,
     refuse_template,
+    unsupported_includes,
 )
 from penstock.stream.diagnostics import Diagnostics
 

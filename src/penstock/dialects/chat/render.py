@@ -14,16 +14,22 @@ from msgspec import UNSET
 from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.chat.messages import Messages
 from penstock.dialects.history import history_of
-from penstock.dialects.includes import LOGPROBS, unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.efforts import EFFORTS, nearest
-from penstock.dialects.presets.preset import ORIGINAL_TIERS, SAMPLER_FIELDS
-from penstock.dialects.presets.rows import vendor_facts
+from penstock.dialects.presets.preset import SAMPLER_FIELDS
+from penstock.dialects.presets.rows import ORIGINAL_TIERS, vendor_facts
 from penstock.dialects.schemas import SchemaBudget, inlined
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat, refuse_template
+from penstock.protocol.request import (
+    LOGPROBS,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    TextFormat,
+    refuse_template,
+    unsupported_includes,
+)
 from penstock.protocol.tools import AllowedTools
 from penstock.stream.diagnostics import Diagnostics
 
@@ -276,14 +282,11 @@ class _ChatRenderer:
 
     def _vendor_fields(self) -> None:
         header = self._vendor.cache_key_header
+        routes = bool(header) or "prompt_cache_key" in self._vendor.optional_fields
+        derived = {"prompt_cache_key": self._plan.cache_key} if routes and self._plan.cache_key else {}
         for name in VENDOR_FIELDS:
             value = getattr(self._request, name)
-            if (
-                name == "prompt_cache_key"
-                and value is UNSET
-                and (header or name in self._vendor.optional_fields)
-            ):
-                value = self._plan.cache_key or UNSET
+            value = derived.get(name, UNSET) if value is UNSET else value
             if value is UNSET:
                 continue
             is_known = value not in ORIGINAL_TIERS or self._vendor.original_responses

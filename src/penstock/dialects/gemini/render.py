@@ -13,17 +13,18 @@ from penstock.dialects.gemini.messages import contents_of
 from penstock.dialects.gemini.schema import CleanedSchema
 from penstock.dialects.gemini.thinking import echo_of, thinking_of, traits_of
 from penstock.dialects.history import history_of
-from penstock.dialects.includes import LOGPROBS, unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.request import (
+    LOGPROBS,
     JsonObjectFormat,
     JsonSchemaFormat,
     ReasoningConfig,
     TextFormat,
     refuse_template,
+    unsupported_includes,
 )
 from penstock.protocol.tools import AllowedTools
 from penstock.stream.diagnostics import Diagnostics

@@ -18,10 +18,6 @@ SAMPLER_FIELDS = frozenset({"top_k", "min_p", "repetition_penalty"})
 """Sampling parameters of servers for open models that are not part of Chat Completions."""
 
 
-ORIGINAL_TIERS = ("ultrafast",)
-"""Service tiers that only the originator of the Responses API has: others refuse the whole request."""
-
-
 class Preset(Struct, frozen=True, kw_only=True):
     """A vendor. `base_url` has `{placeholders}` only if every customer has their own address.
 

@@ -427,6 +427,10 @@ MAKERS = frozenset(
 """Model makers whose models other vendors host: prefixes of model names."""
 
 
+ORIGINAL_TIERS = ("ultrafast",)
+"""Service tiers that only the originator of the Responses API has: others refuse the whole request."""
+
+
 def vendor_facts(vendor: str) -> Preset:
     """Return the row of a vendor; the defaults if it is not in the table."""
     return VENDORS.get(vendor, UNLISTED)

@@ -12,16 +12,20 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from penstock.dialects.includes import ENCRYPTED_REASONING, SPECIFIED, unsupported_includes
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.efforts import EFFORTS, nearest
-from penstock.dialects.presets.preset import ORIGINAL_TIERS
-from penstock.dialects.presets.rows import vendor_facts
+from penstock.dialects.presets.rows import ORIGINAL_TIERS, vendor_facts
 from penstock.dialects.responses.input_items import InputItems
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.request import JsonSchemaFormat, refuse_template
+from penstock.protocol.request import (
+    ENCRYPTED_REASONING,
+    SPECIFIED_INCLUDES,
+    JsonSchemaFormat,
+    refuse_template,
+    unsupported_includes,
+)
 from penstock.protocol.tools import CustomTool, FunctionTool, ToolReference
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
@@ -132,9 +136,9 @@ class _ResponsesRenderer:
         """Return what to include: for OpenAI everything, for other endpoints what is in the specification."""
         include = [*(self._request.include or ())]
         if not self._is_original:
-            for name in unsupported_includes(self._request, SPECIFIED):
+            for name in unsupported_includes(self._request, SPECIFIED_INCLUDES):
                 self._drop(name)
-            include = [name for name in include if name in SPECIFIED]
+            include = [name for name in include if name in SPECIFIED_INCLUDES]
         return include if ENCRYPTED_REASONING in include else [*include, ENCRYPTED_REASONING]
 
     def request(self) -> UpstreamRequest:
