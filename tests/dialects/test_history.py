@@ -196,7 +196,7 @@ def test_calls_have_the_upstreams_names() -> None:
         {**call("c2", "search"), "namespace": "mcp__docs"},
         {"type": "custom_tool_call", "call_id": "c3", "name": "apply_patch", "input": "x"},
         {**call("c4", "lost tool"), "namespace": "n"},
-        call("c5", ""),
+        call("c5", "lost.tool"),
     ]
     [turn, _] = history(items, tools=[dotted, PATCH, SEARCH]).turns
     assert isinstance(turn, AssistantTurn)
@@ -205,7 +205,7 @@ def test_calls_have_the_upstreams_names() -> None:
         ("mcp__docs__search", "{}"),
         ("apply_patch", '{"input":"x"}'),
         ("n__lost_tool", "{}"),
-        ("tool", "{}"),
+        ("lost_tool", "{}"),
     ]
 
 
@@ -380,4 +380,10 @@ def test_an_item_that_the_upstream_does_not_have_is_left_out_and_reported(type: 
 
 def test_an_output_without_a_known_call_is_never_dropped_silently() -> None:
     found = history([user("a"), {"type": "function_call_output", "output": "x"}])
+    assert diagnostic_codes(found) == {"item_left_out"}
+
+
+def test_an_empty_call_at_the_end_is_left_out_and_reported() -> None:
+    found = history([user("a"), call("c", ""), user("b")])
+    assert found.turns == [users("a"), users("b")]
     assert diagnostic_codes(found) == {"item_left_out"}

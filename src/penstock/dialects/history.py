@@ -396,9 +396,11 @@ _OUTPUTS: dict[type, Callable[[Any], tuple[str, str | list[ContentPart]]]] = {
 
 
 def call_of(item: Item) -> tuple[str, str, str]:
-    """Return the call id, name and arguments of a call; empty strings for any other item."""
+    """Return the call id, name and arguments of a call; empty strings for any other item. A call without a
+    name, which some clients leave at the end of a history, is a placeholder and not a call."""
     read = _CALLS.get(type(item))
-    return ("", "", "") if read is None else read(item)
+    call = ("", "", "") if read is None else read(item)
+    return call if call[1] else ("", "", "")
 
 
 def output_of(item: Item) -> tuple[str, str | list[ContentPart]]:
