@@ -2,7 +2,8 @@
 
 PenstockError
 ├── DecodeError                a value on the wire does not have the type that the protocol requires
-│   └── JsonSyntaxError        it is not even JSON
+│   ├── JsonSyntaxError        it is not even JSON
+│   └── UnreadableContent      only the vendor that encrypted it can read it
 ├── FrameTooLarge              a server-sent event exceeds the decoder's limit
 ├── BridgeError                a call that the stream state machine does not allow
 ├── ConfigError                a configuration file is invalid; `errors` lists everything wrong in it
@@ -40,6 +41,8 @@ class DecodeError(PenstockError):
     an error body; it is empty if the whole value is invalid.
     """
 
+    code: ClassVar[str] = "invalid_request"
+
     def __init__(self, message: str, param: str = "") -> None:
         super().__init__(f"{param}: {message}" if param else message)
         self.message = message
@@ -53,6 +56,14 @@ class DecodeError(PenstockError):
 
 class JsonSyntaxError(DecodeError):
     """A text is not valid JSON."""
+
+    code = "invalid_json"
+
+
+class UnreadableContent(DecodeError):  # noqa: N818 - named after what is wrong, like `FrameTooLarge`
+    """A request contains encrypted text that the chosen upstream would have to read."""
+
+    code = "encrypted_content_unreadable"
 
 
 class FrameTooLarge(PenstockError):  # noqa: N818 - named after what happened, like its siblings above
@@ -217,6 +228,7 @@ KINDS: dict[str, type[OpenResponsesError]] = {
     "context_length_exceeded": ContextOverflowError,
     "invalid_request": InvalidRequestError,
     "invalid_prompt": InvalidRequestError,
+    "encrypted_content_unreadable": InvalidRequestError,
     "content_filter": InvalidRequestError,
     "model_not_found": NotFoundError,
     "server_is_overloaded": OverloadedError,

@@ -376,7 +376,7 @@ def test_the_work_for_a_hostile_schema_is_bounded(dead_end: Any) -> None:
 
 
 def test_a_recursion_is_cut_off_early() -> None:
-    """Three levels are enough to show a tree."""
+    """Two levels are enough to show a tree."""
     node = {"anyOf": [{"$ref": "#"}, {"type": "null"}]}
     schema = {
         "type": "object",

@@ -26,7 +26,12 @@ SAMPLES: dict[str, Any] = {
     "safety_identifier": "someone",
     "prompt_cache_key": "a-key",
     "prompt_cache_retention": "24h",
+    "prompt_cache_options": {"mode": "implicit", "ttl": "30m"},
     "user": "someone",
+    "context_management": [{"type": "compaction", "compact_threshold": 100_000}],
+    "moderation": {"model": "a-moderator"},
+    "access_programs": ["a-program"],
+    "image": {"detail": "high"},
     "extra": {"stop": ["END"]},
 }
 """A value of each field that is not for the gateway; none is a default."""

@@ -196,7 +196,7 @@ def test_calls_have_the_upstreams_names() -> None:
         {**call("c2", "search"), "namespace": "mcp__docs"},
         {"type": "custom_tool_call", "call_id": "c3", "name": "apply_patch", "input": "x"},
         {**call("c4", "lost tool"), "namespace": "n"},
-        call("c5", ""),
+        call("c5", "lost.tool"),
     ]
     [turn, _] = history(items, tools=[dotted, PATCH, SEARCH]).turns
     assert isinstance(turn, AssistantTurn)
@@ -205,7 +205,7 @@ def test_calls_have_the_upstreams_names() -> None:
         ("mcp__docs__search", "{}"),
         ("apply_patch", '{"input":"x"}'),
         ("n__lost_tool", "{}"),
-        ("tool", "{}"),
+        ("lost_tool", "{}"),
     ]
 
 
@@ -350,3 +350,45 @@ def test_every_call_has_its_output_in_the_next_turn(request: dict[str, Any]) -> 
             assert len({each.id for each in calls}) == len(calls)
         else:
             assert not isinstance(following, OutputsTurn)
+
+
+def test_a_second_output_of_a_call_is_sent_where_it_is() -> None:
+    """A tool that runs asynchronously answers at once, and sends its result later."""
+    items = [
+        user("go"),
+        call("c"),
+        output("c", "started"),
+        assistant("Wait."),
+        output("c", "done"),
+        user("?"),
+    ]
+    found = history(items)
+    assert found.turns[2] == OutputsTurn([ToolOutput("c", "weather", "started")])
+    assert found.turns[4] == users("[later output of the call c]", "done")
+    assert diagnostic_codes(found) == {"late_output"}
+
+
+def test_a_late_output_alone_answers_its_call() -> None:
+    found = history([user("go"), call("c"), assistant("Wait."), user("and?"), output("c", "done")])
+    assert OutputsTurn([ToolOutput("c", "weather", "done")]) in found.turns
+    assert diagnostic_codes(found) == set()
+
+
+@pytest.mark.parametrize("type", ["configuration_update", "program", "program_output", "acme:thing", ""])
+def test_an_item_that_the_upstream_does_not_have_is_left_out_and_reported(type: str) -> None:
+    found = history([user("a"), {"type": type, "call_id": "p", "code": "1"}, user("b")])
+    assert found.turns == [users("a"), users("b")]
+    assert [(each.code, repr(type) in each.message) for each in found.diagnostics] == [
+        ("item_left_out", True)
+    ]
+
+
+def test_an_output_without_a_known_call_is_never_dropped_silently() -> None:
+    found = history([user("a"), {"type": "function_call_output", "output": "x"}])
+    assert diagnostic_codes(found) == {"item_left_out"}
+
+
+def test_an_empty_call_at_the_end_is_left_out_and_reported() -> None:
+    found = history([user("a"), call("c", ""), user("b")])
+    assert found.turns == [users("a"), users("b")]
+    assert diagnostic_codes(found) == {"item_left_out"}

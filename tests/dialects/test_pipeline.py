@@ -266,3 +266,14 @@ def test_an_invalid_frame_before_output_raises_for_another_target() -> None:
     with pytest.raises(OpenResponsesError):
         list(pipeline.read(b"data: no json\n\n"))
     assert pipeline.is_idle
+
+
+def test_every_snapshot_echoes_what_the_last_attempt_sent() -> None:
+    """Field F16."""
+    pipeline = opened()
+    pipeline.prepare(echo={"service_tier": "default"})
+    first = pipeline.start()
+    pipeline.prepare(echo={"service_tier": "flex"})
+    events = first + pipeline.feed(STREAM)
+    tiers = [to_builtins(event)["response"]["service_tier"] for event in events if hasattr(event, "response")]
+    assert (tiers[0], tiers[-1]) == ("default", "flex")

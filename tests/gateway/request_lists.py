@@ -211,6 +211,25 @@ ROWS: tuple[Row, ...] = (
             "WebSearchCall.action",
         ),
     ),
+    Row(
+        "messages between agents",
+        lambda n: {
+            "input": [
+                {
+                    "type": "agent_message",
+                    "content": [{"type": "encrypted_content", "encrypted_content": "x"}] * n,
+                },
+                {"type": "agent_message", "author": "a", "content": "x"},
+            ]
+        },
+        ("AgentMessage.content",),
+    ),
+    Row(
+        "outputs without an id",
+        lambda n: {
+            "input": [*calls(ids(n)), *({"type": "function_call_output", "output": "x"} for _ in range(n))]
+        },
+    ),
     # tools
     Row("tools", lambda n: {"input": "x", "tools": functions(n)}, ("CreateResponse.tools",)),
     Row("one tool again and again", lambda n: {"input": "x", "tools": [function("f")] * n}),
@@ -301,8 +320,13 @@ ROWS: tuple[Row, ...] = (
             "input": "x",
             "metadata": dict.fromkeys(ids(n), "v"),
             "client_metadata": dict.fromkeys(ids(n), "v"),
+            "prompt_cache_options": dict.fromkeys(ids(n), "v"),
         },
-        ("CreateResponse.metadata", "CreateResponse.client_metadata"),
+        (
+            "CreateResponse.metadata",
+            "CreateResponse.client_metadata",
+            "CreateResponse.prompt_cache_options",
+        ),
     ),
     Row("stop", lambda n: {"input": "x", "stop": ids(n)}),
     Row("unknown fields", lambda n: {"input": "x", **dict.fromkeys(ids(n), "v")}),

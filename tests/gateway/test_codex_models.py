@@ -78,6 +78,22 @@ def test_codex_offers_its_tools_to_models_that_take_tools_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("facts", "modalities"),
+    [
+        (ModelFacts(id="nobody-knows"), ["text", "image"]),
+        (ModelFacts(id="m", image_input=True), ["text", "image"]),
+        (ModelFacts(id="m", image_input=False), ["text"]),
+    ],
+)
+def test_codex_keeps_the_images_for_a_model_that_nobody_knows(
+    facts: ModelFacts, modalities: list[str]
+) -> None:
+    """Field F7."""
+    (entry,) = body(enrich(facts))["models"]
+    assert entry["input_modalities"] == modalities
+
+
+@pytest.mark.parametrize(
     ("facts", "sent", "effort"),
     [
         (ModelFacts(id="m", reasoning=True, efforts=("low", "medium", "max")), True, "medium"),

@@ -20,7 +20,7 @@ from penstock.protocol.request import (
     ReasoningConfig,
     TextFormat,
 )
-from penstock.protocol.response import Response, response_for
+from penstock.protocol.response import ReasoningField, Response, echo_of, response_for
 from penstock.protocol.wire import read
 from tests.protocol.reading import back, request
 
@@ -215,3 +215,22 @@ def test_a_time_may_be_a_float(time: float) -> None:
     snapshot = read({"id": "resp_1", "created_at": time, "completed_at": time}, Response)
     assert (snapshot.created_at, snapshot.completed_at) == (1760000000, 1760000000)
     assert type(back(snapshot)["created_at"]) is int
+
+
+@pytest.mark.parametrize(
+    ("sent", "effort", "tier"),
+    [
+        ({}, "high", "flex"),
+        ({"effort": None, "service_tier": None}, None, "default"),
+        ({"effort": "low", "service_tier": "priority"}, "low", "priority"),
+        ({"effort": "max"}, None, "flex"),  # the published schema has no word for it
+    ],
+)
+def test_what_was_not_sent_is_not_echoed(sent: dict[str, str | None], effort: str | None, tier: str) -> None:
+    """Field F16."""
+    asked = request(reasoning={"effort": "high", "summary": "auto"}, service_tier="flex")
+    assert echo_of(asked, sent) == {
+        "reasoning": ReasoningField(effort=effort, summary="auto"),
+        "service_tier": tier,
+    }
+    assert echo_of(request(), sent) == {}

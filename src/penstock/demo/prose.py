@@ -197,7 +197,7 @@ def _code(prompt: str) -> str:
 
 # -- thinking
 
-_LENGTHS = {"minimal": 1, "low": 2, "medium": 3, "high": 5, "xhigh": 7, "max": 9}
+_LENGTHS = {"minimal": 1, "low": 2, "medium": 3, "high": 5, "xhigh": 7, "max": 9, "ultra": 11}
 """Number of sentences by effort."""
 
 EFFORTS = ("none", *_LENGTHS)

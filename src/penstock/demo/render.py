@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from penstock.demo.media import describe
 from penstock.demo.prose import EFFORTS
 from penstock.demo.request import DemoFormat, DemoRequest, DemoTool, DemoTurn
+from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.history import (
     AssistantTurn,
     Call,
@@ -30,7 +31,16 @@ from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.toolset import ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.content import ContentPart, Refusal
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat, declared_tools
+from penstock.protocol.request import (
+    ENCRYPTED_REASONING,
+    LOGPROBS,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    TextFormat,
+    declared_tools,
+    refuse_template,
+    unsupported_includes,
+)
 from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import ORPHAN_OUTPUT
@@ -66,7 +76,13 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "dropped",
     "client_metadata": "gateway",
     "prompt_cache_retention": "dropped",
+    "prompt_cache_options": "dropped",
     "user": "dropped",
+    "prompt": "refused",
+    "context_management": "dropped",
+    "moderation": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
     "extra": "dropped",
 }
 """How each field of a request is handled, in the terms of `penstock.dialects.request_fields.MEANINGS`."""
@@ -82,8 +98,6 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 }
 """Values that ask for the default behaviour, so dropping them is not reported."""
 
-_LOGPROBS = "message.output_text.logprobs"
-_ENCRYPTED = "reasoning.encrypted_content"
 _VERBOSITIES = ("low", "medium", "high")
 
 
@@ -99,6 +113,7 @@ class _Renderer:
 
     def request(self) -> UpstreamRequest:
         given = self._request
+        refuse_template(given)
         history = history_of(self._plan)
         specs, tool_diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, specs)
@@ -122,7 +137,7 @@ class _Renderer:
             verbosity=self._verbosity(),
             effort=self._effort(),
             summary=(given.reasoning.summary or "") if given.reasoning else "",
-            seals=_ENCRYPTED in (given.include or ()),
+            seals=ENCRYPTED_REASONING in (given.include or ()),
             logprobs=self._logprobs(),
             max_tokens=None if given.max_output_tokens is UNSET else given.max_output_tokens,
         )
@@ -244,14 +259,15 @@ class _Renderer:
 
     def _logprobs(self) -> int | None:
         request = self._request
-        for name in request.include or ():
-            if name not in (_LOGPROBS, _ENCRYPTED):
-                self._drop(f"include: {name}")
-        if _LOGPROBS in (request.include or ()) or request.top_logprobs:
+        for name in unsupported_includes(request, {LOGPROBS}):
+            self._drop(name)
+        if LOGPROBS in (request.include or ()) or request.top_logprobs:
             return request.top_logprobs or 0
         return None
 
     def _report_dropped(self) -> None:
+        if any_breakpoint(self._request):
+            self._drop(BREAKPOINT)
         for name, value in (self._request.extra or {}).items():
             if value is not None:
                 self._drop(name)

@@ -8,18 +8,21 @@ to the upstream's. Everything left out or repaired adds a diagnostic.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from penstock.dialects.agent_messages import readable_parts
+from penstock.dialects.breakpoints import BREAKPOINT, is_marked, marked_parts
 from penstock.dialects.envelope import foreign_to, unseal
 from penstock.dialects.plan import Plan
 from penstock.protocol.content import ContentPart, InputText, Refusal
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
     AdditionalTools,
+    AgentMessage,
     Compaction,
     Item,
     Message,
@@ -28,7 +31,7 @@ from penstock.protocol.items import (
 )
 from penstock.protocol.large_json import max_values
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
+from penstock.tools.call_ids import LATE_OUTPUT, NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
 from penstock.tools.families import answered_call_id, arguments_of, call_id_of, content_of
 
 ARGUMENT_VALUES = 500_000
@@ -98,11 +101,15 @@ Turn = UserTurn | SystemTurn | AssistantTurn | OutputsTurn
 
 
 class History(Struct, frozen=True):
-    """`system` holds the instructions, then the leading system and developer messages, in order."""
+    """`system` holds the instructions, then the leading system and developer messages, in order.
+
+    `system_breakpoints`: after how many of these texts the client asks to cache the prompt.
+    """
 
     system: list[str]
     turns: list[Turn]
     diagnostics: list[Diagnostic]
+    system_breakpoints: list[int] = []
 
 
 def history_of(plan: Plan) -> History:
@@ -121,6 +128,7 @@ class _HistoryBuilder:
         self._plan = plan
         self._diagnostics = Diagnostics()
         self._system: list[str] = [plan.request.instructions] if plan.request.instructions else []
+        self._system_breakpoints: list[int] = []
         self._turns: list[Turn] = []
         self._pieces: list[HistoryReasoning | HistoryText | Call] = []
         self._hosted: list[str] = []
@@ -131,16 +139,19 @@ class _HistoryBuilder:
         """The upstream ids of the open assistant turn."""
         self._outputs: dict[str, deque[str | list[ContentPart]]] = {}
         """Outputs by the client's call id, wherever they are in the input."""
+        self._late: set[int] = set()
+        """Outputs that are sent in their own place, because their call has an earlier one (`id(item)`)."""
         self._argument_values = 0
 
     def build(self) -> History:
         items = self._items()
         calls = {call_id for item in items if (call_id := call_id_of(item))}
+        self._late = late_outputs(items)
         for item in items:
             call_id = answered_call_id(item)
-            if call_id and call_id in calls:
+            if call_id and call_id in calls and id(item) not in self._late:
                 content = content_of(item, self._plan.tools.upstream_names)
-                self._outputs.setdefault(fitting(call_id), deque()).append(content)
+                self._outputs.setdefault(fitting(call_id), deque()).append(marked_parts(item, content))
         for item in items:
             self._add(item, calls)
         self._close_turn()
@@ -148,7 +159,7 @@ class _HistoryBuilder:
             self._diagnostics.report(
                 "repeated_output", f"the call {call_id!r} has several outputs; the first was sent"
             )
-        return History(self._system, self._turns, self._diagnostics.entries)
+        return History(self._system, self._turns, self._diagnostics.entries, self._system_breakpoints)
 
     def _items(self) -> list[Item]:
         raw_input = self._plan.request.input
@@ -167,6 +178,9 @@ class _HistoryBuilder:
             self._add_output(item, calls)
         elif isinstance(item, Compaction):
             self._add_compaction(item)
+        elif isinstance(item, AgentMessage):
+            self._close_turn()
+            self._turns.append(UserTurn(readable_parts(item)))
         elif not isinstance(item, AdditionalTools | ToolSearchOutput) and not self._is_sealed():
             self._hosted.append(item.type)
 
@@ -186,13 +200,17 @@ class _HistoryBuilder:
                 self._turns.append(SystemTurn(text))
             elif text:
                 self._system.append(text)
+                if is_marked(message):
+                    self._system_breakpoints.append(len(self._system))
             return
-        content = message.content
+        content = marked_parts(message, message.content)
         parts: list[ContentPart] = [InputText(text=content)] if isinstance(content, str) else content
         if parts:
             self._turns.append(UserTurn(parts))
 
     def _add_assistant_message(self, message: Message) -> None:
+        if is_marked(message):
+            self._diagnostics.report("field_dropped", f"`{BREAKPOINT}` of an assistant message was dropped")
         if isinstance(message.content, str):
             self._pieces += [HistoryText(message.content)] if message.content else []
             return
@@ -245,16 +263,23 @@ class _HistoryBuilder:
         return _json({"arguments": arguments})
 
     def _add_output(self, item: Item, calls: set[str]) -> None:
-        """Skip an output that has a call, which `_close_turn` adds; send an orphan as a user message."""
+        """Skip an output that has a call, which `_close_turn` adds; send any other as a user message."""
         self._close_turn()
         call_id = answered_call_id(item)
-        if call_id in calls:
+        if id(item) in self._late:
+            self._diagnostics.report(
+                "late_output", f"a second output of the call {call_id!r} was sent as a message"
+            )
+            title = LATE_OUTPUT.format(id=call_id)
+        elif call_id in calls:
             return
-        self._diagnostics.report(
-            "orphan_output", f"the output of an unknown call {call_id!r} was sent as a message"
-        )
+        else:
+            self._diagnostics.report(
+                "orphan_output", f"the output of an unknown call {call_id!r} was sent as a message"
+            )
+            title = ORPHAN_OUTPUT
         content = content_of(item, self._plan.tools.upstream_names)
-        parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
+        parts: list[ContentPart] = [InputText(text=title)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
         self._turns.append(UserTurn(parts))
 
@@ -296,6 +321,28 @@ class _HistoryBuilder:
             )
             return NO_OUTPUT
         return outputs.popleft()
+
+
+def late_outputs(items: list[Item]) -> set[int]:
+    """Return the outputs (`id(item)`) of calls that have an output with other content already. Tools that run
+    asynchronously answer a call at once, and send the result when there is one."""
+    calls: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
+    last: dict[str, object] = {}
+    late: set[int] = set()
+    for item in items:
+        if call_id := call_id_of(item):
+            calls[call_id] += 1
+        if not (call_id := answered_call_id(item)):
+            continue
+        content = content_of(item, lambda tools: [*map(repr, tools)])
+        # Some upstreams use an id again for another call, which may then have an output of its own.
+        if answers[call_id] < max(calls[call_id], 1):
+            answers[call_id] += 1
+        elif content != last[call_id]:
+            late.add(id(item))
+        last[call_id] = content
+    return late
 
 
 def _plain(content: str | list[ContentPart]) -> str:

@@ -9,8 +9,8 @@ uses the steps that they consist of: `read`, `read_end` and `finish`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 from penstock.dialects.client_rules import ClientRules
 from penstock.dialects.frames import DONE, read_object
@@ -89,9 +89,12 @@ class Pipeline:
 
     # Attempts
 
-    def prepare(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
-        """Start an attempt: discard what the last attempt held back, and hold this one's diagnostics."""
+    def prepare(self, diagnostics: Iterable[Diagnostic] = (), echo: Mapping[str, Any] | None = None) -> None:
+        """Start an attempt: discard what the last attempt held back, and hold this one's diagnostics. `echo`
+        has fields of the response that say what this attempt sends."""
         self._held_back = [DiagnosticDelta(each.code, each.message) for each in diagnostics]
+        if echo:
+            self._machine.echo(**echo)
 
     def open(
         self,

@@ -73,6 +73,8 @@ class Plan(Struct, frozen=True):
     tools: ToolIdentityMap = field(default_factory=ToolIdentityMap)
     used_call_ids: frozenset[str] = frozenset()
     accent: str = "openresponses"
+    cache_key: str = ""
+    """A `prompt_cache_key` for a client that sends none, for upstreams that route by it."""
 
 
 class ConnectionSpec(Struct, frozen=True, kw_only=True):
@@ -97,6 +99,9 @@ class UpstreamRequest(Struct, frozen=True):
     body: dict[str, Any]
     headers: dict[str, str] = {}
     diagnostics: list[Diagnostic] = []
+    echo: Mapping[str, str | None] = {}
+    """What the response must echo instead of the client's values, because something else was sent: `effort`
+    and `service_tier` (field F16). None: nothing was sent."""
     data: bytes = b""
     """The body as JSON, if it is already encoded."""
 

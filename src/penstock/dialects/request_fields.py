@@ -17,6 +17,7 @@ MEANINGS: dict[str, str] = {
     "with a diagnostic, or refused with status 400 if the request cannot work without it",
     "dropped": "not sent; a diagnostic reports it",
     "gateway": "not sent; Penstock implements it",
+    "refused": "status 400, with an error that names the field",
 }
 """The ways to handle a field."""
 

@@ -11,10 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
+from penstock.dialects.breakpoints import has_breakpoint
 from penstock.dialects.plan import Plan, Target
 from penstock.dialects.presets.rows import vendor_facts
+from penstock.dialects.tool_fields import report_tool_fields, without_encryption
 from penstock.errors import DecodeError
+from penstock.protocol.call_outputs import with_call_ids
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import CreateResponse, declared_tools
 from penstock.protocol.tools import AllowedTools, Tool, ToolReference, WebSearchTool
@@ -35,6 +39,8 @@ class ToolSpec(Struct, frozen=True):
     parameters: dict[str, Any] = {}
     strict: bool | None = None
     type: str = "function"
+    breakpoint: bool = False
+    """The client asks to cache the prompt up to this tool."""
 
 
 class UpstreamToolChoice(Struct, frozen=True):
@@ -50,7 +56,12 @@ def identities_of(request: CreateResponse) -> ToolIdentityMap:
 
 
 def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresponses") -> Plan:
-    """Return the plan for a request at a target, with the identities of the request's tools."""
+    """Return the plan for a request at a target, with the identities of the request's tools.
+
+    Raise `DecodeError` for an output whose call is not certain.
+    """
+    if isinstance(request.input, list):
+        request = replace(request, input=with_call_ids(request.input))
     return Plan(request=request, target=target, tools=identities_of(request), accent=accent)
 
 
@@ -85,6 +96,7 @@ def tools_of(
     `web_search` is offered by the dialect as the upstream's own tool.
     """
     diagnostics = Diagnostics()
+    report_tool_fields(declared_tools(plan.request), diagnostics)
     names = _ToolNames(plan)
     specs: dict[str, ToolSpec] = {}
     for namespace, tool in flat(declared_tools(plan.request)):
@@ -189,4 +201,11 @@ def _shown(tool: Tool) -> str:
 
 def _spec(family: ToolFamily, tool: Tool, upstream_name: str) -> ToolSpec:
     function = family.declare(tool)
-    return ToolSpec(upstream_name, function.description, function.parameters, function.strict, family.type)
+    return ToolSpec(
+        upstream_name,
+        function.description,
+        without_encryption(function.parameters),
+        function.strict,
+        family.type,
+        breakpoint=has_breakpoint(tool),
+    )

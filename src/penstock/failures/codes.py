@@ -78,6 +78,7 @@ CODES: dict[str, str] = {
     "cyber_policy_violation": "content_filter",
     "1301": "content_filter",
     "invalid_prompt": "invalid_prompt",
+    "encrypted_content_unreadable": "encrypted_content_unreadable",  # another Penstock
     # The model wrote a call that the vendor could not parse: not the caller's fault (Groq, quirk C37).
     "tool_use_failed": "server_error",
     "model_stream_error_exception": "server_error",
@@ -230,6 +231,7 @@ ERROR_TYPES: dict[str, str] = {
     "insufficient_quota": "too_many_requests",
     "context_length_exceeded": "invalid_request",
     "invalid_prompt": "invalid_request",
+    "encrypted_content_unreadable": "invalid_request",
     "server_is_overloaded": "server_error",
     "authentication_error": "invalid_request",
     "permission_denied": "invalid_request",

@@ -114,6 +114,8 @@ def codex_model(info: ModelInfo, priority: int) -> CodexModel:
     # Codex omits `reasoning` from requests to a model that does not support it. If support is unknown, what
     # the user configured is sent.
     may_reason = info.reasoning or info.sources.get("reasoning") == "default"
+    # Codex removes images from requests to a model without them, so an unknown model lists them (field F7).
+    may_see = info.image_input or info.sources.get("image_input") == "default"
     return CodexModel(
         slug=info.id,
         display_name=info.name,
@@ -131,7 +133,7 @@ def codex_model(info: ModelInfo, priority: int) -> CodexModel:
         max_context_window=info.context_window,
         auto_compact_token_limit=max(info.max_input * _COMPACT_AT // 100, 1),
         effective_context_window_percent=_usable(info),
-        input_modalities=["text", "image"] if info.image_input else ["text"],
+        input_modalities=["text", "image"] if may_see else ["text"],
     )
 
 

@@ -6,7 +6,6 @@ import math
 
 from penstock.errors import (
     DecodeError,
-    JsonSyntaxError,
     NetworkError,
     OpenResponsesError,
     ProtocolError,
@@ -19,6 +18,7 @@ from penstock.gateway.telemetry.logs import log_fault
 STATUSES: dict[str, int] = {
     "invalid_request": 400,
     "invalid_prompt": 400,
+    "encrypted_content_unreadable": 400,
     "content_filter": 400,
     # Whatever status the upstream used: clients shorten the conversation at a 400 (spec N54, ask E4).
     "context_length_exceeded": 400,
@@ -86,8 +86,7 @@ def with_request_id(message: str, request_id: str) -> str:
 
 def invalid_request(error: DecodeError) -> RequestRefused:
     """Return the refusal of a request that cannot be decoded, or cannot be sent to this upstream."""
-    code = "invalid_json" if isinstance(error, JsonSyntaxError) else "invalid_request"
-    return RequestRefused(400, code, str(error), param=error.param or None)
+    return RequestRefused(400, error.code, str(error), param=error.param or None)
 
 
 def refusal_for(error: Exception, request_id: str) -> RequestRefused:

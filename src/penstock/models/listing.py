@@ -55,7 +55,8 @@ OUTPUTS = (
 )
 _CEILINGS = ("meta.n_ctx_train", "max_context_length")
 
-_INPUT_KINDS = ("input_modalities", "architecture.input_modalities", "modalities.input")
+# Our own gateway tells Codex that an unknown model may read images, and says what it knows in `architecture`.
+_INPUT_KINDS = ("architecture.input_modalities", "input_modalities", "modalities.input")
 _OUTPUT_KINDS = ("output_modalities", "architecture.output_modalities", "modalities.output")
 
 _Hint = tuple[tuple[str, ...], frozenset[str]]

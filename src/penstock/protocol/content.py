@@ -112,6 +112,13 @@ class PlainText(Wire):
     text: str = ""
 
 
+class EncryptedContent(Wire):
+    """Text between agents. Codex writes plain text here if the upstream did not encrypt it (field F5)."""
+
+    type: str = "encrypted_content"
+    encrypted_content: str = ""
+
+
 class UnknownPart(Wire):
     catch_all: ClassVar[bool] = True
 
@@ -128,6 +135,7 @@ ContentPart = (
     | ReasoningText
     | SummaryText
     | PlainText
+    | EncryptedContent
     | UnknownPart
 )
 

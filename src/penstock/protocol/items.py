@@ -26,6 +26,17 @@ class Message(Wire, kw_only=True):
     phase: str | UnsetType = UNSET
 
 
+class AgentMessage(Wire):
+    """A message from one agent to another; Codex gives a sub-agent its task this way (field F5)."""
+
+    type: str = "agent_message"
+    id: str | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+    author: str | UnsetType = UNSET
+    recipient: str | UnsetType = UNSET
+    content: str | list[ContentPart] = []
+
+
 class FunctionCall(Wire, kw_only=True):
     type: str = "function_call"
     id: str | UnsetType = UNSET
@@ -36,10 +47,12 @@ class FunctionCall(Wire, kw_only=True):
     status: str | UnsetType = UNSET
 
 
-class FunctionCallOutput(Wire, kw_only=True):
+class FunctionCallOutput(Wire):
+    """Without a `call_id`, its position says which call it belongs to (`penstock.protocol.call_outputs`)."""
+
     type: str = "function_call_output"
     id: str | UnsetType = UNSET
-    call_id: str
+    call_id: str | UnsetType = UNSET
     output: str | list[ContentPart] = ""
     status: str | UnsetType = UNSET
 
@@ -54,10 +67,10 @@ class CustomToolCall(Wire, kw_only=True):
     status: str | UnsetType = UNSET
 
 
-class CustomToolCallOutput(Wire, kw_only=True):
+class CustomToolCallOutput(Wire):
     type: str = "custom_tool_call_output"
     id: str | UnsetType = UNSET
-    call_id: str
+    call_id: str | UnsetType = UNSET
     output: str | list[ContentPart] = ""
     status: str | UnsetType = UNSET
 
@@ -143,10 +156,10 @@ class ShellCall(Wire, kw_only=True):
     status: str | UnsetType = UNSET
 
 
-class ShellCallOutput(Wire, kw_only=True):
+class ShellCallOutput(Wire):
     type: str = "shell_call_output"
     id: str | UnsetType = UNSET
-    call_id: str
+    call_id: str | UnsetType = UNSET
     output: list[JsonObject] = []
     max_output_length: int | UnsetType = UNSET
     status: str | UnsetType = UNSET
@@ -160,10 +173,10 @@ class ApplyPatchCall(Wire, kw_only=True):
     status: str | UnsetType = UNSET
 
 
-class ApplyPatchCallOutput(Wire, kw_only=True):
+class ApplyPatchCallOutput(Wire):
     type: str = "apply_patch_call_output"
     id: str | UnsetType = UNSET
-    call_id: str
+    call_id: str | UnsetType = UNSET
     output: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
 
@@ -187,6 +200,7 @@ class UnknownItem(Wire):
 
 Item = (
     Message
+    | AgentMessage
     | FunctionCall
     | FunctionCallOutput
     | CustomToolCall

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from msgspec import UNSET, UnsetType
 
-from penstock.protocol.content import JsonObject
+from penstock.errors import DecodeError
+from penstock.protocol.content import JsonObject, JsonValue
 from penstock.protocol.items import AdditionalTools, Item, ToolSearchOutput
 from penstock.protocol.tools import Tool, ToolChoice
 from penstock.protocol.wire import Wire
@@ -94,7 +96,41 @@ class CreateResponse(Wire):
     # Beyond the specification, sent by real clients (client 1).
     client_metadata: JsonObject | UnsetType = UNSET
     prompt_cache_retention: str | UnsetType = UNSET
+    prompt_cache_options: JsonObject | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    prompt: JsonValue | UnsetType = UNSET
+    context_management: JsonValue | UnsetType = UNSET
+    moderation: JsonValue | UnsetType = UNSET
+    access_programs: JsonValue | UnsetType = UNSET
+    image: JsonValue | UnsetType = UNSET
+
+
+def refuse_template(request: CreateResponse) -> None:
+    """Refuse a prompt template: only the vendor that stores it can render it (field F17)."""
+    if request.prompt is not UNSET:
+        message = "prompt templates are not supported: send their text as `instructions` and `input`"
+        raise DecodeError(message, "prompt")
+
+
+# The values of `include`
+
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+LOGPROBS = "message.output_text.logprobs"
+
+ALWAYS_INCLUDED = frozenset(
+    {ENCRYPTED_REASONING, "message.input_image.image_url", "computer_call_output.output.image_url"}
+)
+"""Values that need no upstream: reasoning that must be sent back is always sealed, and stored input has its
+images."""
+
+SPECIFIED_INCLUDES = frozenset({ENCRYPTED_REASONING, LOGPROBS})
+"""The values in the specification."""
+
+
+def unsupported_includes(request: CreateResponse, supported: Collection[str] = ()) -> list[str]:
+    """Return the values that neither this upstream nor the gateway honours, as names for a diagnostic."""
+    honoured = ALWAYS_INCLUDED | frozenset(supported)
+    return [f"include: {name}" for name in request.include or () if name not in honoured]
 
 
 class WebSocketCreate(CreateResponse):

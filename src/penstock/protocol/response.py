@@ -6,6 +6,9 @@ incomplete snapshot from an upstream is complete when it is written.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
@@ -129,7 +132,6 @@ _ECHOED = (
     "max_tool_calls",
     "store",
     "background",
-    "service_tier",
     "metadata",
     "safety_identifier",
     "prompt_cache_key",
@@ -156,17 +158,30 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
             format=_format_echo(request.text.format or TextFormat()),
             verbosity=request.text.verbosity if request.text.verbosity in _VERBOSITIES else UNSET,
         )
-    if request.reasoning:
-        fields["reasoning"] = ReasoningField(
-            effort=_EFFORTS.get(request.reasoning.effort or ""),
-            summary=_summary_echo(request.reasoning.summary or ""),
-        )
+    fields |= echo_of(request)
     if request.conversation:
         conversation = request.conversation
         fields["conversation"] = (
             ConversationReference(id=conversation) if isinstance(conversation, str) else conversation
         )
     return Response(id=id, created_at=created_at, model=model or request.model or "", **fields)
+
+
+def echo_of(request: CreateResponse, sent: Mapping[str, str | None] | None = None) -> dict[str, Any]:
+    """Return the fields of a response that say how the request was honoured: `reasoning` and `service_tier`.
+
+    `sent` has the values that the upstream was sent instead of the client's (field F16). Only what was asked
+    for is echoed.
+    """
+    sent, fields = sent or {}, dict[str, Any]()
+    if request.reasoning:
+        effort = sent.get("effort", request.reasoning.effort or "")
+        fields["reasoning"] = ReasoningField(
+            effort=_EFFORTS.get(effort or ""), summary=_summary_echo(request.reasoning.summary or "")
+        )
+    if request.service_tier is not UNSET:
+        fields["service_tier"] = sent.get("service_tier", request.service_tier) or "default"
+    return fields
 
 
 def _summary_echo(summary: str) -> str | None:

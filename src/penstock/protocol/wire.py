@@ -152,6 +152,8 @@ def _merged(value: Wire, changed: dict[str, Any]) -> dict[str, Any]:
 def _reader(hint: Any) -> Reader:
     """Return the reader for a type annotation."""
     members = _members(hint)
+    if object in members:
+        return _read_anything
     if members != (hint,):
         return _union_reader(members)
     if get_origin(hint) is list:

@@ -39,6 +39,7 @@ class FinishReason(StrEnum):
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
     PAUSE = "pause"
+    STEERED = "steered"
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
 

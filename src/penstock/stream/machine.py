@@ -56,6 +56,7 @@ from penstock.tools.identity import ToolIdentityMap
 
 INCOMPLETE_REASONS: dict[FinishReason, str] = {
     FinishReason.PAUSE: "pause_turn",
+    FinishReason.STEERED: "steered",
     FinishReason.LENGTH: "max_output_tokens",
     FinishReason.CONTENT_FILTER: "content_filter",
 }
@@ -286,6 +287,10 @@ class ResponseStreamStateMachine:
             service_tier=info.service_tier or self._response.service_tier,
         )
         return []
+
+    def echo(self, **fields: Any) -> None:
+        """Correct what the response says about its request, once it is known what the upstream was sent."""
+        self._response = replace(self._response, **fields)
 
     def diagnostic(self, code: str, message: str) -> list[Event]:
         """Record a diagnostic of the dialect."""

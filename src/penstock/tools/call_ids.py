@@ -18,6 +18,8 @@ NO_OUTPUT = "[no output was recorded for this call]"
 """Placeholder for the output of a call that has none. It does not say that the call was stopped (ask B8)."""
 ORPHAN_OUTPUT = "[output of an earlier tool call]"
 """Prefix for the output of a call that is not in the conversation."""
+LATE_OUTPUT = "[later output of the call {id}]"
+"""Prefix for an output of a call that already has one."""
 
 
 def fitting(call_id: str) -> str:

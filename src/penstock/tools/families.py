@@ -31,8 +31,12 @@ def family_of_call(item: Item) -> ToolFamily | None:
 
 
 def call_id_of(item: Item) -> str:
-    """Return the id of a call; an empty string for any other item."""
-    return (getattr(item, "call_id", "") or "") if type(item) in _BY_CALL else ""
+    """Return the id of a call; an empty string for any other item.
+
+    A call without a name, which some clients leave at the end of a history, is a placeholder and not a call.
+    """
+    family = _BY_CALL.get(type(item))
+    return (getattr(item, "call_id", "") or "") if family is not None and family.name(item) else ""
 
 
 def arguments_of(call: Item) -> str:

@@ -83,6 +83,7 @@ def test_the_results_of_a_tool_loop_are_one_message_after_the_calls() -> None:
 
 
 def test_images_stay_inside_their_tool_result() -> None:
+    """Field F13."""
     parts = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PIXEL}]
     result = body({"input": [user("?"), call(), output(output=parts)], "tools": [WEATHER]})
     assert result["messages"][-1]["content"][0]["content"] == [

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.dialects.anthropic import DIALECT
 from penstock.dialects.anthropic.messages import CONTINUE
@@ -73,7 +74,8 @@ def answered(*chunks: list[Block], reason: str) -> list[Block]:
 
 
 def output_of(read: list[Frame]) -> list[Block]:
-    items: list[Block] = last(translate(DIALECT, planned({"model": "m"}), read))["output"]
+    plan = replace(planned({"model": "m", "tools": [{"type": "web_search"}]}), accent="openai")
+    items: list[Block] = last(translate(DIALECT, plan, read))["output"]
     return items
 
 

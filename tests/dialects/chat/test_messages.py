@@ -108,6 +108,7 @@ def test_broken_arguments_of_an_old_call_become_an_object(broken: str) -> None:
 
 
 def test_images_in_outputs_follow_the_tool_messages_as_a_user_message() -> None:
+    """Field F13."""
     image = {"type": "input_image", "image_url": PIXEL}
     items = [
         call("c1"),

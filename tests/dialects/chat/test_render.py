@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from penstock.dialects.chat.render import HANDLED
+from penstock.dialects.chat.render import HANDLED, render
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import PRESETS
 from penstock.dialects.presets.efforts import EFFORTS
@@ -29,6 +29,7 @@ from tests.dialects.render_cases import (
     codes,
     dropped,
     output,
+    plan_for,
     requests,
     targets,
     user,
@@ -250,7 +251,7 @@ def test_an_effort_is_sent_in_the_vendors_way(row: str, effort: str, expected: d
         ("low_to_high", "none", "low"),
         ("low_to_high", "xhigh", "high"),
         ("none_to_high", "minimal", "low"),
-        ("openai", "max", "xhigh"),
+        ("openai", "ultra", "max"),
     ],
 )
 def test_an_unsupported_effort_becomes_the_nearest(row: str, effort: str, found: str) -> None:
@@ -294,12 +295,20 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     "safety_identifier": ("s", {"safety_identifier": "s"}),
     "prompt_cache_key": ("k", {"prompt_cache_key": "k"}),
     "prompt_cache_retention": ("24h", {"prompt_cache_retention": "24h"}),
+    "prompt_cache_options": ({"ttl": "30m"}, {"prompt_cache_options": {"ttl": "30m"}}),
     "user": ("u", {"user": "u"}),
     "extra": ({"stop": ["x"], "seed": 7}, {"stop": ["x"], "seed": 7}),
 }
 """A value of each mapped field, and what the body for OpenAI must contain."""
 
-DROPPED: dict[str, Any] = {"max_tool_calls": 3, "truncation": "auto"}
+DROPPED: dict[str, Any] = {
+    "max_tool_calls": 3,
+    "truncation": "auto",
+    "context_management": [{"type": "compaction"}],
+    "moderation": {"model": "m"},
+    "access_programs": ["a"],
+    "image": {"detail": "high"},
+}
 
 OPENAI = Quirks(effort="openai", max_tokens_field="max_completion_tokens")
 
@@ -308,7 +317,7 @@ def test_every_field_of_a_request_has_a_row() -> None:
     assert set(HANDLED) == set(CreateResponse.__struct_fields__)
     assert {name for name, handling in HANDLED.items() if handling == "mapped"} == set(MAPPED)
     assert {name for name, handling in HANDLED.items() if handling == "dropped"} == set(DROPPED)
-    assert set(HANDLED.values()) <= {"mapped", "dropped", "gateway"}
+    assert {name for name, handling in HANDLED.items() if handling == "refused"} == {"prompt"}
 
 
 @pytest.mark.parametrize("field", MAPPED)
@@ -514,3 +523,22 @@ def assert_valid(rendered_messages: list[dict[str, Any]], quirks: Quirks) -> Non
         if quirks.system_first:
             assert index == 0 or message["role"] in ("user", "assistant")
     assert unanswered == []
+
+
+@pytest.mark.parametrize(
+    ("vendor", "body", "headers"),
+    [
+        ("openai", {"prompt_cache_key": "derived"}, {}),
+        ("xai", {}, {"x-grok-conv-id": "derived"}),
+        ("groq", {}, {}),
+        ("", {}, {}),
+    ],
+)
+def test_a_derived_cache_key_is_sent_only_where_it_helps(
+    vendor: str, body: dict[str, str], headers: dict[str, str]
+) -> None:
+    plan = msgspec.structs.replace(plan_for({}, vendor=vendor), cache_key="derived")
+    found = render(plan)
+    assert {name: found.body[name] for name in ("prompt_cache_key",) if name in found.body} == body
+    assert found.headers == headers
+    assert found.diagnostics == []

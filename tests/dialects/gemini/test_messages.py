@@ -276,3 +276,35 @@ def test_a_longer_conversation_starts_with_the_shorter_one(order: list[int]) -> 
             assert parts_in(result)[: len(parts)] == parts
             assert {**result, "contents": []} == {**before, "contents": []}
         before = result
+
+
+def output_with(*parts: dict[str, Any]) -> list[dict[str, Any]]:
+    return [user("go"), call(), output(output=list(parts))]
+
+
+IMAGE: dict[str, Any] = {"type": "input_image", "image_url": PIXEL}
+INLINE = {"inlineData": {"mimeType": "image/png", "data": PIXEL.partition(",")[2]}}
+
+
+def test_an_image_in_a_tool_output_is_part_of_the_functions_response() -> None:
+    """Field F13: since Gemini 3, a response of a function may contain images."""
+    parts = body(
+        {"input": output_with({"type": "input_text", "text": "seen"}, IMAGE)}, "gemini-3-pro-preview"
+    )
+    (response,) = parts["contents"][-1]["parts"]
+    assert response["functionResponse"]["response"] == {"output": "seen"}
+    assert response["functionResponse"]["parts"] == [INLINE]
+
+
+def test_an_older_model_gets_the_image_after_the_response() -> None:
+    """Field F13."""
+    found = body({"input": output_with(IMAGE)}, "gemini-2.5-flash")["contents"][-1]["parts"]
+    assert "parts" not in found[0]["functionResponse"]
+    assert found[1:] == [{"text": "[from the output of weather]"}, INLINE]
+
+
+def test_media_that_a_response_cannot_contain_follows_it() -> None:
+    address = {"type": "input_image", "image_url": "https://example.org/a.png"}
+    found = body({"input": output_with(address)}, "gemini-3-pro-preview")["contents"][-1]["parts"]
+    assert "parts" not in found[0]["functionResponse"]
+    assert "fileData" in found[2]

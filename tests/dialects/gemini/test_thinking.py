@@ -43,7 +43,7 @@ def test_an_effort_is_sent_in_the_form_that_the_model_accepts(
 
 
 def test_every_row_has_every_effort() -> None:
-    efforts = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+    efforts = {"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
     assert {row: set(levels) for row, levels in EFFORTS.items()} == dict.fromkeys(EFFORTS, efforts)
 
 

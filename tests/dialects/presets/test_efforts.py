@@ -19,7 +19,11 @@ def test_every_row_uses_only_efforts_of_the_scale() -> None:
     ("row", "effort", "expected"),
     [
         ("openai", "minimal", "minimal"),
-        ("openai", "max", "xhigh"),
+        ("openai", "max", "max"),
+        ("openai", "ultra", "max"),
+        ("openrouter", "ultra", "xhigh"),
+        ("deepseek", "ultra", "max"),
+        ("low_to_high", "ultra", "high"),
         ("low_to_high", "none", "low"),
         ("low_to_high", "max", "high"),
         ("none_to_high", "minimal", "low"),  # as near as `none`: the higher one is the lesser harm

@@ -8,10 +8,14 @@ import pytest
 
 from penstock.dialects.plan import Quirks
 from tests.dialects.render_cases import (
+    PIXEL,
+    call,
     codes,
+    dropped,
+    output,
     user,
 )
-from tests.dialects.responses.rendering import IMAGE, OPENAI, OTHER, items, rendered
+from tests.dialects.responses.rendering import IMAGE, OPENAI, OTHER, items, message, rendered
 
 
 def test_the_type_of_a_text_depends_on_the_role() -> None:
@@ -80,3 +84,26 @@ def test_an_image_among_instructions_is_replaced_by_a_note() -> None:
     request = rendered({"input": [{"role": "system", "content": parts}, user("x")]}, OTHER)
     assert request.body["instructions"].startswith("Be.\n[content of type 'input_image' was left out")
     assert codes(request) == {"content_left_out"}
+
+
+HERE: dict[str, Any] = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+MARKED: list[dict[str, Any]] = [
+    {"type": "input_text", "text": "a long text", **HERE},
+    {"type": "input_image", "image_url": PIXEL, **HERE},
+]
+
+
+def test_openai_gets_its_cache_breakpoints_unchanged() -> None:
+    found = items(
+        [message("user", MARKED), call(), output(output=MARKED[:1]), {**message("user", "b"), **HERE}]
+    )
+    assert found[0]["content"] == MARKED
+    assert found[2]["output"] == MARKED[:1]
+    assert found[3]["content"] == [{"type": "input_text", "text": "b", **HERE}]
+
+
+def test_other_endpoints_get_no_cache_breakpoints() -> None:
+    found = rendered({"input": [message("user", MARKED)]}, OTHER)
+    assert "prompt_cache_breakpoint" not in str(found.body)
+    assert [part["type"] for part in found.body["input"][0]["content"]] == ["input_text", "input_image"]
+    assert dropped(found) == {"prompt_cache_breakpoint"}

@@ -19,6 +19,7 @@ from tests.dialects.responses.stream_events import DELTAS, added, call, complete
         ("max_output_tokens", "max_output_tokens"),
         ("content_filter", "content_filter"),
         ("pause_turn", "pause_turn"),
+        ("steered", "steered"),
         ("moonlight", "max_output_tokens"),
         (None, "max_output_tokens"),
     ],

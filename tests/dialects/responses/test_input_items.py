@@ -269,3 +269,54 @@ def test_our_compactions_are_sent_as_text_and_the_vendors_own_unchanged() -> Non
     }
     assert items([own]) == [{"type": "compaction", "encrypted_content": "x"}]
     assert codes(rendered({"input": [user("x"), own]}, OTHER)) == {"item_left_out"}
+
+
+LATE = [user("go"), call("c"), output("c", "started"), assistant("Wait."), output("c", "done")]
+
+
+@pytest.mark.parametrize("target", [OPENAI, OTHER], ids=["openai", "other"])
+def test_a_second_output_of_a_call_is_sent_as_a_message(target: dict[str, Any]) -> None:
+    """A tool that runs asynchronously answers at once, and sends its result later."""
+    request = rendered({"input": LATE}, target)
+    assert [item["type"] for item in request.body["input"]] == [
+        "message",
+        "function_call",
+        "function_call_output",
+        "message",
+        "message",
+    ]
+    texts = [part["text"] for part in request.body["input"][-1]["content"]]
+    assert texts == ["[later output of the call c]", "done"]
+    assert codes(request) == {"late_output"}
+
+
+OWNED: list[dict[str, Any]] = [
+    {"type": "configuration_update", "reasoning": {"effort": "high"}},
+    {"type": "program", "call_id": "p", "code": "1 + 1", "fingerprint": "f"},
+    {"type": "program_output", "call_id": "p", "result": "2", "status": "completed"},
+]
+
+
+def test_openai_gets_its_own_items_back_without_our_ids() -> None:
+    """An id of another prefix than the type's is refused for the rest of the conversation."""
+    given = [{**item, "id": f"item_{place}", "status": "completed"} for place, item in enumerate(OWNED)]
+    request = rendered({"input": [user("x"), *given]})
+    assert request.body["input"][1:] == OWNED
+    assert request.diagnostics == []
+
+
+def test_other_endpoints_do_not_get_items_of_openai() -> None:
+    request = rendered({"input": [user("x"), *OWNED]}, OTHER)
+    assert [item["type"] for item in request.body["input"]] == ["message"]
+    assert [each.code for each in request.diagnostics] == ["item_left_out"] * 3
+
+
+@pytest.mark.parametrize("target", [OPENAI, OTHER], ids=["openai", "other"])
+def test_no_id_of_an_item_is_sent(target: dict[str, Any]) -> None:
+    given = [
+        {**user("x"), "id": "item_0"},
+        {**call("c"), "id": "item_1"},
+        {**output("c"), "id": "item_2"},
+        {**assistant("y"), "id": "item_3"},
+    ]
+    assert "item_" not in str(items(given, target))

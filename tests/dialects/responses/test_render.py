@@ -151,19 +151,33 @@ MAPPED: dict[str, tuple[Any, Any]] = {
     "safety_identifier": ("s", "s"),
     "prompt_cache_key": ("k", "k"),
     "prompt_cache_retention": ("24h", "24h"),
+    "prompt_cache_options": ({"mode": "explicit"}, {"mode": "explicit"}),
     "user": ("u", "u"),
+    "context_management": ([{"type": "compaction"}], [{"type": "compaction"}]),
+    "moderation": ({"model": "m"}, {"model": "m"}),
+    "access_programs": (["a"], ["a"]),
+    "image": ({"detail": "high"}, {"detail": "high"}),
     "extra": ({"top_k": 3}, None),
 }
 """A value of each mapped field, and its value in the body."""
 
 NOT_AT_OPENAI = {"presence_penalty", "frequency_penalty"}
-ONLY_AT_OPENAI = {"prompt_cache_retention", "user"}
+ONLY_AT_OPENAI = {
+    "prompt_cache_retention",
+    "prompt_cache_options",
+    "user",
+    "context_management",
+    "moderation",
+    "access_programs",
+    "image",
+}
 
 
 def test_every_field_of_a_request_has_a_row() -> None:
     assert set(HANDLED) == set(CreateResponse.__struct_fields__)
     assert {name for name, handling in HANDLED.items() if handling == "mapped"} == set(MAPPED)
-    assert set(HANDLED.values()) == {"mapped", "gateway"}
+    assert {name for name, handling in HANDLED.items() if handling == "refused"} == {"prompt"}
+    assert set(HANDLED.values()) == {"mapped", "gateway", "refused"}
 
 
 @pytest.mark.parametrize("field", MAPPED)
@@ -287,3 +301,13 @@ def _separate_turn(input_items: list[dict[str, Any]], prefix: str) -> list[dict[
         for item in input_items
         if item.get("type") not in ("additional_tools", "tool_search_output", "local_shell_call_output")
     ]
+
+
+def test_a_derived_cache_key_is_sent_to_openai_unless_the_client_has_its_own() -> None:
+    def sent(request: dict[str, Any], target: dict[str, Any]) -> Any:
+        plan = msgspec.structs.replace(plan_for(request, **target), cache_key="derived")
+        return render(plan).body.get("prompt_cache_key")
+
+    assert sent({}, OPENAI) == "derived"
+    assert sent({"prompt_cache_key": "mine"}, OPENAI) == "mine"
+    assert sent({}, OTHER) is None

@@ -234,7 +234,7 @@ async def made(gateway: Gateway, body: Json) -> Any:
 
 async def listed(gateway: Gateway, id: str) -> list[Any]:
     page = await call(gateway, f"/v1/conversations/{id}/items?order=asc", method="GET")
-    return [item["content"] for item in page.json["data"]]
+    return [item["content"][0]["text"] for item in page.json["data"]]
 
 
 def test_a_conversation_is_created_updated_and_deleted_in_process() -> None:
@@ -245,7 +245,8 @@ def test_a_conversation_is_created_updated_and_deleted_in_process() -> None:
         updated = await call(gateway, path, data=b'{"metadata": {"b": "2"}}')
         assert updated.json == {**conversation, "metadata": {"b": "2"}}
         item = await call(gateway, f"{path}/items/msg_1", method="GET")
-        assert item.json["content"] == "one"
+        assert item.json["content"] == [{"type": "input_text", "text": "one"}]
+        assert item.json["status"] == "completed"
         assert (await call(gateway, f"{path}/items/msg_1", method="DELETE")).json == updated.json
         assert await listed(gateway, conversation["id"]) == []
         deleted = await call(gateway, path, method="DELETE")

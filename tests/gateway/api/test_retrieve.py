@@ -525,6 +525,24 @@ def test_a_response_of_another_tenant_is_like_one_that_never_was() -> None:
     with_gateway(test, settings=Settings(keys=keys))
 
 
+@pytest.mark.parametrize("given", ["where?", [{"role": "user", "content": "where?"}]])
+def test_stored_input_is_normalised(given: Any) -> None:
+    """Field F9: the types of SDKs require parts, an id and a status, whatever the client sent."""
+
+    async def test(gateway: Gateway) -> None:
+        id = (await call(gateway, input=given)).json["id"]
+        (item,) = (await get_from(gateway, f"{id}/input_items")).json["data"]
+        assert item.pop("id").startswith("msg_")
+        assert item == {
+            "type": "message",
+            "role": "user",
+            "status": "completed",
+            "content": [{"type": "input_text", "text": "where?"}],
+        }
+
+    with_gateway(test)
+
+
 def test_input_items_are_listed_in_pages() -> None:
     given = [{"type": "message", "role": "user", "content": str(number)} for number in range(5)]
 
@@ -534,7 +552,7 @@ def test_input_items_are_listed_in_pages() -> None:
         path = "input_items?order=asc&limit=2"
         while True:
             page = (await get_from(gateway, f"{id}/{path}")).json
-            seen += [item["content"] for item in page["data"]]
+            seen += [item["content"][0]["text"] for item in page["data"]]
             if not page["has_more"]:
                 break
             path = f"input_items?order=asc&limit=2&after={page['last_id']}"

@@ -16,11 +16,12 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Resolved, named_items, public_request, resolve
 from penstock.gateway.history.connection_cache import ConnectionHistory
-from penstock.protocol.items import Message
+from penstock.protocol.items import AgentMessage, FunctionCallOutput, Item, Message, UnknownItem
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import encode, read
 from penstock.store.contract import LOCAL, Closed, Opened, Store, StoredItem
 from penstock.store.memory import MemoryStore
+from penstock.store.reasoning_memory import item_text
 from tests.client.server import Script, Step, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.configs import CONFIG
@@ -237,6 +238,16 @@ async def keep(store: Store, id: str, text: str, reply: str, *, tenant: str = LO
     await store.close(id, end)
 
 
+LOOKED: Json = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": "{}"}
+
+
+async def keep_calls(store: Store, id: str, *calls: Json) -> None:
+    """A turn that has ended: `a` was said, and these calls were the answer."""
+    await store.open(Opened(id=id, tenant=LOCAL, created_at=1, input=(stored(f"msg_{id}", "a"),)))
+    output = tuple(StoredItem(call["id"], json.dumps(call).encode()) for call in calls)
+    await store.close(id, Closed(status="completed", response=b"{}", output=output))
+
+
 def resolving(test: Callable[[Store], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
         store = MemoryStore()
@@ -249,7 +260,7 @@ def resolving(test: Callable[[Store], Coroutine[Any, Any, None]]) -> None:
 def texts(resolved: Resolved) -> list[Any]:
     given = resolved.request.input
     assert isinstance(given, list)
-    return [getattr(item, "content", item.type) for item in given]
+    return [item_text(item) or item.type for item in given]
 
 
 def test_the_conversation_is_the_chain_and_then_the_input() -> None:
@@ -265,7 +276,7 @@ def test_the_conversation_is_the_chain_and_then_the_input() -> None:
         assert (resolved.previous_id, resolved.before) == ("resp_2", 4)
         [brought] = resolved.new_items
         assert brought.id.startswith("msg_")
-        assert json.loads(brought.data)["content"] == "three"
+        assert json.loads(brought.data)["content"][0]["text"] == "three"
 
     resolving(test)
 
@@ -350,7 +361,7 @@ def test_what_only_a_connection_remembers_becomes_part_of_the_turn() -> None:
             resolved = await resolve(store, LOCAL, request, local)
             assert texts(resolved) == ["one", "two"]
             assert resolved.previous_id == parent
-            assert [json.loads(item.data)["content"] for item in resolved.new_items] == brought
+            assert [json.loads(item.data)["content"][0]["text"] for item in resolved.new_items] == brought
 
     resolving(test)
 
@@ -428,3 +439,76 @@ def test_a_follow_up_whose_client_disconnects_is_dropped() -> None:
 
     with_gateway(test, upstream)
     assert len(upstream.requests) == 1
+
+
+def test_an_output_without_a_call_id_answers_the_open_call_of_the_chain() -> None:
+    given: list[Json] = [{"type": "function_call_output", "output": "5"}]
+
+    async def test(store: Store) -> None:
+        await keep_calls(store, "resp_1", LOOKED)
+        resolved = await resolve(
+            store, LOCAL, read({"input": given, "previous_response_id": "resp_1"}, CreateResponse)
+        )
+        assert json.loads(resolved.new_items[0].data)["call_id"] == LOOKED["call_id"]
+
+    resolving(test)
+
+
+def test_an_output_without_a_call_id_is_refused_if_two_calls_are_open() -> None:
+    given: list[Json] = [{"role": "user", "content": "b"}, {"type": "function_call_output", "output": "5"}]
+
+    async def test(store: Store) -> None:
+        await keep_calls(store, "resp_1", LOOKED, {**LOOKED, "id": "fc_2", "call_id": "call_2"})
+        with pytest.raises(RequestRefused) as refused:
+            await resolve(
+                store, LOCAL, read({"input": given, "previous_response_id": "resp_1"}, CreateResponse)
+            )
+        assert (refused.value.status, refused.value.param) == (400, "input[1].call_id")
+
+    resolving(test)
+
+
+def test_a_late_output_of_a_chain_is_accepted() -> None:
+    """A tool that runs asynchronously may answer after the model went on."""
+    given = [{"type": "function_call_output", "call_id": LOOKED["call_id"], "output": "5"}]
+
+    async def test(store: Store) -> None:
+        await keep_calls(store, "resp_1", LOOKED)
+        await keep(store, "resp_2", "meanwhile", "waiting", previous_id="resp_1")
+        request = read({"input": given, "previous_response_id": "resp_2"}, CreateResponse)
+        resolved = await resolve(store, LOCAL, request)
+        assert texts(resolved) == ["a", "function_call", "meanwhile", "waiting", "5"]
+
+    resolving(test)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (Message(role="user", content="a"), {"content": [{"type": "input_text", "text": "a"}]}),
+        (
+            Message(role="assistant", content="a"),
+            {"content": [{"type": "output_text", "text": "a", "annotations": [], "logprobs": []}]},
+        ),
+        (AgentMessage(content="a"), {"content": [{"type": "input_text", "text": "a"}]}),
+        (Message(role="user", content=[], status="incomplete"), {"content": [], "status": "incomplete"}),
+        (FunctionCallOutput(call_id="c", output="a"), {"output": "a"}),
+        (UnknownItem(type="configuration_update", extra={"text": {}}), {"text": {}}),
+    ],
+)
+def test_a_stored_item_is_normalised(given: Item, expected: Json) -> None:
+    """Decision 35, field F9."""
+    (stored,) = named_items([given])
+    found = json.loads(stored.data)
+    assert found["id"] == stored.id
+    assert {"status": "completed", **expected}.items() <= found.items()
+
+
+def test_a_generic_id_of_another_server_is_replaced() -> None:
+    """OpenAI refuses `item_0` as the id of a message, for the rest of the conversation."""
+    given = [Message(role="user", content="a", id="item_0"), Message(role="user", content="b", id="msg_0")]
+    replaced, kept = named_items(given)
+    assert replaced.id.startswith("msg_")
+    assert kept.id == "msg_0"
+    (unknown,) = named_items([UnknownItem(type="program", id="item_0")])
+    assert unknown.id == "item_0"

@@ -14,6 +14,7 @@ from penstock.gateway.history.resolve import complete
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import read
 from penstock.store.contract import LOCAL
+from penstock.store.reasoning_memory import item_text
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.in_process import Json, call, with_gateway
 from tests.gateway.running import Running
@@ -111,7 +112,7 @@ def compaction(gateway: Gateway, summary: str, tenant: str = LOCAL) -> Json:
 
 def contents(request: CreateResponse) -> list[Any]:
     assert isinstance(request.input, list)
-    return [getattr(item, "content", item.type) for item in request.input]
+    return [item_text(item) or item.type for item in request.input]
 
 
 def test_a_compaction_becomes_the_message_that_it_stands_for() -> None:
@@ -154,7 +155,7 @@ def test_a_compaction_replaces_what_the_chain_had_before_it_except_instructions(
         instruction, summary, reply, question = contents(resolved.request)
         assert (instruction, question) == ("be brief", "3")
         assert "SUMMARY" in summary
-        assert reply[0].text == "two"
+        assert reply == "two"
 
     with_gateway(test, upstream)
 

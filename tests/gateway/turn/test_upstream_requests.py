@@ -304,3 +304,53 @@ def test_a_diagnostic_of_the_stream_is_in_the_response(local: LocalGateway) -> N
     reply = local.stream("late", tools=TOOLS)
     assert codes(reply.last)
     assert "x-penstock-diagnostics" not in reply.headers
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_effort_and_a_tier_that_were_dropped_are_not_echoed(local: LocalGateway, stream: bool) -> None:
+    """Field F16."""
+    local.play("chat-dropped", ANSWERS["chat"])
+    fields = {"reasoning": {"effort": "high", "summary": "auto"}, "service_tier": "ultrafast"}
+    reply = local.ask({"model": "chat-dropped", "input": "Go.", "stream": stream, **fields})
+    for response in [each["response"] for each in reply.events if "response" in each] or [reply.last]:
+        assert response["reasoning"] == {"effort": None, "summary": "auto"}
+        assert response["service_tier"] == "default"
+    assert codes(reply.last) == ["field_dropped", "field_dropped"]
+
+
+TASK = {"type": "encrypted_content", "encrypted_content": "Read src/main.py."}
+SECRET_TASK = {"type": "encrypted_content", "encrypted_content": "gAAAAABo" + "aB3_-" * 40}
+
+
+def test_a_sub_agent_gets_its_task_from_any_upstream(local: LocalGateway) -> None:
+    """Field F5."""
+    local.play("chat-dropped", ANSWERS["chat"])
+    item = {"type": "agent_message", "author": "/root", "recipient": "/root/reader", "content": [TASK]}
+    reply = local.ask({"model": "chat-dropped", "input": [item]})
+    assert reply.status == 200
+    assert "Read src/main.py." in str(local.sent_to("chat-dropped")[-1].body)
+
+
+def test_a_task_that_only_its_vendor_can_read_is_refused_by_name(local: LocalGateway) -> None:
+    """Field F5."""
+    local.play("chat-dropped", ANSWERS["chat"])
+    item = {"type": "agent_message", "content": [{"type": "input_text", "text": "Payload:"}, SECRET_TASK]}
+    reply = local.ask({"model": "chat-dropped", "input": [item]})
+    assert (reply.status, reply.error["code"]) == (400, "encrypted_content_unreadable")
+    assert (reply.error["type"], reply.error["param"]) == ("invalid_request", "input")
+
+
+@pytest.mark.parametrize("type", ["configuration_update", "program", "program_output", "acme:thing"])
+def test_an_item_that_the_upstream_does_not_have_is_kept_and_reported(local: LocalGateway, type: str) -> None:
+    local.play("chat-dropped", ANSWERS["chat"])
+    item = {"type": type, "call_id": "p", "result": "2"}
+    reply = local.ask({"model": "chat-dropped", "input": [message("user", "Go."), item]})
+    assert codes(reply.last) == ["item_left_out"]
+    stored = local.ask(None, path=f"/v1/responses/{reply.last['id']}/input_items?order=asc", method="GET")
+    kept = stored.json["data"][1]
+    assert (kept["type"], kept["result"]) == (type, "2")
+
+
+def test_an_output_without_a_call_id_is_refused_with_its_index(local: LocalGateway) -> None:
+    reply = local.ask({"model": "demo", "input": [{"type": "function_call_output", "output": "5"}]})
+    assert (reply.status, reply.error["param"]) == (400, "input[0].call_id")

@@ -6,6 +6,8 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
+from penstock.dialects.anthropic.caching import MARK, placeholder
+from penstock.dialects.breakpoints import has_breakpoint
 from penstock.dialects.plan import Quirks
 from penstock.protocol.content import ContentPart, InputFile, InputImage, InputVideo, Refusal
 from penstock.stream.diagnostics import Diagnostics
@@ -37,7 +39,12 @@ _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yam
 
 
 def blocks_of(parts: list[ContentPart], quirks: Quirks, diagnostics: Diagnostics) -> list[Block]:
-    return [block for part in parts if (block := _block(part, quirks, diagnostics)) is not None]
+    blocks: list[Block] = []
+    for part in parts:
+        block = _block(part, quirks, diagnostics)
+        if block is not None:
+            blocks.append({**block, MARK: placeholder()} if has_breakpoint(part) else block)
+    return blocks
 
 
 def text_block(text: str) -> Block | None:

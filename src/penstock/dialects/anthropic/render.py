@@ -6,11 +6,13 @@ plus `temperature` for the models that still support it, and it is the one that 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from penstock.dialects.anthropic.caching import MARK, mark_for_caching, placeholder
 from penstock.dialects.anthropic.messages import loop_without_thinking, messages_of
 from penstock.dialects.anthropic.schema import enforceable, tool_schema
 from penstock.dialects.anthropic.thinking import Thinking, ThinkingRequest, thinking_of, traits_of
@@ -26,7 +28,14 @@ from penstock.dialects.toolset import (
     web_search_of,
 )
 from penstock.errors import DecodeError
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
+from penstock.protocol.request import (
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    ReasoningConfig,
+    TextFormat,
+    refuse_template,
+    unsupported_includes,
+)
 from penstock.protocol.tools import WebSearchTool
 from penstock.stream.diagnostics import Diagnostics
 
@@ -63,7 +72,13 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "mapped",
     "client_metadata": "gateway",
     "prompt_cache_retention": "mapped",
+    "prompt_cache_options": "mapped",
     "user": "mapped",
+    "prompt": "refused",
+    "context_management": "dropped",
+    "moderation": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
     "extra": "mapped",  # `stop`; the rest is dropped by name
 }
 """How each field of a request is handled."""
@@ -73,23 +88,20 @@ HEADERS = {"anthropic-version": "2023-06-01"}
 TIERS: dict[str, str] = {
     "auto": "auto",
     "priority": "auto",
+    "ultrafast": "auto",
     "default": "standard_only",
     "standard": "standard_only",
 }
 """`service_tier`. Priority is used if the account has it; a request cannot require it."""
 
-LIFETIMES: dict[str, dict[str, str]] = {"24h": {"ttl": "1h"}}
-"""Cache lifetime by `prompt_cache_retention`. The maximum is an hour, the default five minutes."""
+KNOWN_TIERS = ("auto", "priority", "default", "standard")
+"""Tiers that have a counterpart here; any other in `TIERS` is replaced by the nearest."""
 
 CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
 _DEFAULTS: dict[str, Any] = {"truncation": "disabled", "top_logprobs": 0}
 """Values that request the default behaviour; dropping them needs no diagnostic."""
 
-_MARKED_MESSAGES = 2
-"""Messages that end a cached prefix: the previous turn's, read now, and this turn's, for the next one."""
-
-_ENCRYPTED = "reasoning.encrypted_content"
 _OBJECT_REQUEST = "Answer with one JSON object and nothing else."
 _SCHEMA_REQUEST = "Answer with one JSON value and nothing else. It must match this JSON schema:\n"
 
@@ -108,8 +120,10 @@ class _AnthropicRenderer:
         self._body: dict[str, Any] = {"model": plan.target.model}
         self._budget = SchemaBudget()
         self._extra_system: list[str] = []
+        self._echo: dict[str, str | None] = {}
 
     def request(self) -> UpstreamRequest:
+        refuse_template(self._request)
         history = history_of(self._plan)
         web_search = web_search_of(self._plan)
         specs, tool_diagnostics = tools_of(self._plan, web_search=web_search)
@@ -122,14 +136,26 @@ class _AnthropicRenderer:
         self._tools(specs, choice, history, web_search)
         self._metadata()
         self._unmapped()
-        system = "\n\n".join([*history.system, *self._extra_system])
-        if system.strip():
+        if system := self._system(history):
             self._body["system"] = system
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["messages"] = messages
-        self._mark_for_caching()
+        mark_for_caching(self._body, self._request, self._diagnostics)
         diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
-        return UpstreamRequest("messages", self._body, {**HEADERS}, diagnostics)
+        return UpstreamRequest("messages", self._body, {**HEADERS}, diagnostics, self._echo)
+
+    def _system(self, history: History) -> str | list[dict[str, Any]]:
+        """Return the system prompt: one text, or blocks if the client marked a part of it for caching."""
+        texts = [*history.system, *self._extra_system]
+        if not history.system_breakpoints:
+            joined = "\n\n".join(texts)
+            return joined if joined.strip() else ""
+        ends = [*history.system_breakpoints, len(texts)]
+        pieces = ["\n\n".join(texts[begin:end]) for begin, end in pairwise([0, *ends])]
+        blocks: list[dict[str, Any]] = [
+            {"type": "text", "text": text, MARK: placeholder()} for text in pieces[:-1] if text.strip()
+        ]
+        return [*blocks, {"type": "text", "text": pieces[-1]}] if pieces[-1].strip() else blocks
 
     def _drop(self, field: str) -> None:
         self._diagnostics.report(
@@ -195,6 +221,8 @@ class _AnthropicRenderer:
 
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
         tool: dict[str, Any] = {"name": spec.name}
+        if spec.breakpoint:
+            tool[MARK] = placeholder()
         if spec.description:
             tool["description"] = spec.description
         closed = (
@@ -266,6 +294,9 @@ class _AnthropicRenderer:
             self._body["thinking"] = thinking.config
         if thinking.effort:
             self._output_config()["effort"] = thinking.effort
+        requested = reasoning.effort or ""
+        if requested not in ("", "none") and (echo := thinking.echo(requested)) != requested:
+            self._echo["effort"] = echo
         return thinking
 
     def _sampling(self, thinking: Thinking) -> None:
@@ -298,13 +329,18 @@ class _AnthropicRenderer:
             self._drop("user")
         if request.service_tier in TIERS:
             self._body["service_tier"] = TIERS[request.service_tier]
+            if request.service_tier not in KNOWN_TIERS:
+                self._diagnostics.report(
+                    "service_tier_changed", f"the tier {request.service_tier!r} became the fastest one here"
+                )
+                self._echo["service_tier"] = TIERS[request.service_tier]
         elif request.service_tier:
             self._drop("service_tier")
+            self._echo["service_tier"] = None
 
     def _unmapped(self) -> None:
-        for name in self._request.include or []:
-            if name != _ENCRYPTED:
-                self._drop(f"include: {name}")
+        for name in unsupported_includes(self._request):
+            self._drop(name)
         for name, value in (self._request.extra or {}).items():
             if name == "stop" and (stops := _texts(value)):
                 self._body["stop_sequences"] = stops
@@ -314,21 +350,6 @@ class _AnthropicRenderer:
             value = getattr(self._request, name)
             if handling == "dropped" and value is not UNSET and value != _DEFAULTS.get(name, UNSET):
                 self._drop(name)
-
-    def _mark_for_caching(self) -> None:
-        """Mark the prompt for caching if the client asks for it: Anthropic caches only what is marked.
-
-        A mark is not part of the cached prefix, so it may move from turn to turn.
-        """
-        request = self._request
-        if not request.prompt_cache_key and not request.prompt_cache_retention:
-            return
-        mark = {"type": "ephemeral", **LIFETIMES.get(request.prompt_cache_retention or "", {})}
-        if "system" in self._body:
-            self._body["system"] = [{"type": "text", "text": self._body["system"], "cache_control": mark}]
-        from_user = [message for message in self._body["messages"] if message["role"] == "user"]
-        for message in from_user[-_MARKED_MESSAGES:]:
-            message["content"][-1] = {**message["content"][-1], "cache_control": mark}
 
 
 def _texts(value: Any) -> list[str]:

@@ -60,6 +60,7 @@ BUDGETS: dict[str, int] = {
     "high": 16_000,
     "xhigh": 24_000,
     "max": 28_000,
+    "ultra": 28_000,
 }
 """Thinking tokens by effort. All are below the default `max_tokens`, which includes thinking."""
 
@@ -70,6 +71,7 @@ EFFORTS: dict[str, str] = {
     "high": "high",
     "xhigh": "xhigh",
     "max": "max",
+    "ultra": "max",
 }
 """`output_config.effort` by effort."""
 
@@ -83,6 +85,15 @@ class Thinking(Struct, frozen=True):
 
     config: dict[str, Any] | None = None
     effort: str = ""
+
+    def echo(self, requested: str) -> str | None:
+        """Return the effort that the response may claim: what was sent, `none` if thinking is off, or None if
+        nothing was sent. A budget in tokens stands for the effort itself."""
+        if self.effort:
+            return self.effort
+        if self.config is None:
+            return None
+        return (requested if requested in EFFORTS else _UNKNOWN_EFFORT) if self.is_on else "none"
 
     @property
     def is_on(self) -> bool:

@@ -11,17 +11,25 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.chat.messages import Messages
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.efforts import EFFORTS, nearest
 from penstock.dialects.presets.preset import SAMPLER_FIELDS
-from penstock.dialects.presets.rows import vendor_facts
+from penstock.dialects.presets.rows import ORIGINAL_TIERS, vendor_facts
 from penstock.dialects.schemas import SchemaBudget, inlined
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat
+from penstock.protocol.request import (
+    LOGPROBS,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    TextFormat,
+    refuse_template,
+    unsupported_includes,
+)
 from penstock.protocol.tools import AllowedTools
 from penstock.stream.diagnostics import Diagnostics
 
@@ -55,14 +63,27 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "mapped",
     "client_metadata": "gateway",
     "prompt_cache_retention": "mapped",
+    "prompt_cache_options": "mapped",
     "user": "mapped",
+    "prompt": "refused",
+    "context_management": "dropped",
+    "moderation": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
     "extra": "mapped",  # such as `stop`, which Responses does not have
 }
 """How each field of a request is handled. Mapped fields that a vendor does not support are dropped."""
 
 _EVERYWHERE = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
-VENDOR_FIELDS = ("service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "user")
+VENDOR_FIELDS = (
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "prompt_cache_options",
+    "user",
+)
 """Fields that are sent unchanged to the vendors that support them (`Preset.optional_fields`)."""
 
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
@@ -73,9 +94,6 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 """Values that request the default behaviour: dropping them needs no diagnostic."""
 
 _EXTRAS = frozenset({"stop", "seed", "logit_bias"})
-
-_LOGPROBS = "message.output_text.logprobs"
-_ENCRYPTED = "reasoning.encrypted_content"
 
 
 def render(plan: Plan) -> UpstreamRequest:
@@ -93,8 +111,10 @@ class _ChatRenderer:
         self._headers: dict[str, str] = {}
         self._budget = SchemaBudget()
         self._more_system: list[str] = []
+        self._echo: dict[str, str | None] = {}
 
     def request(self) -> UpstreamRequest:
+        refuse_template(self._request)
         history = history_of(self._plan)
         if self._quirks.stream_usage:
             self._body["stream_options"] = {"include_usage": True}
@@ -113,7 +133,7 @@ class _ChatRenderer:
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["messages"] = messages
         diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
-        return UpstreamRequest("chat/completions", self._body, self._headers, diagnostics)
+        return UpstreamRequest("chat/completions", self._body, self._headers, diagnostics, self._echo)
 
     def _drop(self, field: str) -> None:
         self._diagnostics.report(
@@ -236,8 +256,10 @@ class _ChatRenderer:
         effort = nearest(self._quirks.effort, reasoning.effort)
         if effort is None:
             self._drop("reasoning.effort")
+            self._echo["effort"] = None
             return
         if effort != reasoning.effort:
+            self._echo["effort"] = effort
             self._diagnostics.report(
                 "effort_changed", f"the effort {reasoning.effort!r} was changed to {effort!r}"
             )
@@ -250,10 +272,9 @@ class _ChatRenderer:
                 self._body[name] = value
         if request.max_output_tokens is not UNSET:
             self._body[self._quirks.max_tokens_field] = request.max_output_tokens
-        for name in request.include or ():
-            if name not in (_LOGPROBS, _ENCRYPTED):
-                self._drop(f"include: {name}")
-        if _LOGPROBS in (request.include or ()) or request.top_logprobs:
+        for name in unsupported_includes(request, {LOGPROBS}):
+            self._drop(name)
+        if LOGPROBS in (request.include or ()) or request.top_logprobs:
             self._body["logprobs"] = True
         if request.top_logprobs:
             self._body["top_logprobs"] = request.top_logprobs
@@ -262,18 +283,26 @@ class _ChatRenderer:
 
     def _vendor_fields(self) -> None:
         header = self._vendor.cache_key_header
+        routes = bool(header) or "prompt_cache_key" in self._vendor.optional_fields
+        derived = {"prompt_cache_key": self._plan.cache_key} if routes and self._plan.cache_key else {}
         for name in VENDOR_FIELDS:
             value = getattr(self._request, name)
+            value = derived.get(name, UNSET) if value is UNSET else value
             if value is UNSET:
                 continue
-            if name in self._vendor.optional_fields:
+            is_known = value not in ORIGINAL_TIERS or self._vendor.original_responses
+            if name in self._vendor.optional_fields and (name != "service_tier" or is_known):
                 self._body[name] = value
             elif name == "prompt_cache_key" and header and _is_header(value):
                 self._headers[header] = value
             elif value not in _DEFAULTS.get(name, ()):
                 self._drop(name)
+                if name == "service_tier":
+                    self._echo[name] = None
 
     def _unmapped(self) -> None:
+        if any_breakpoint(self._request):
+            self._drop(BREAKPOINT)
         known = _EXTRAS | (self._vendor.optional_fields & SAMPLER_FIELDS)
         for name, value in (self._request.extra or {}).items():
             if name in known and value is not None:

@@ -97,12 +97,20 @@ class _ContentsWriter:
             self._contents.append({"role": role, "parts": parts})
 
     def _outputs(self, turn: OutputsTurn) -> list[Part]:
-        """Return one response for each call, followed by the content that is not text."""
+        """Return one response for each call, followed by the content that cannot be part of it
+        (field F13)."""
         responses: list[Part] = []
         media: list[Part] = []
         for output in turn.outputs:
             text, others = self._output(output)
-            function = {"id": output.id, "name": output.name, "response": {"output": text}}
+            inside = [part for part in others if self._traits.media_in_outputs and _fits_response(part)]
+            others = [part for part in others if part not in inside]
+            function = {
+                "id": output.id,
+                "name": output.name,
+                "response": {"output": text},
+                "parts": inside,
+            }
             responses.append({"functionResponse": {key: value for key, value in function.items() if value}})
             if others:
                 media += [{"text": f"[from the output of {output.name}]"}, *others]
@@ -213,6 +221,14 @@ class _ModelTurn:
 
 SEALED_PARTS = frozenset({*GeminiServerTools.PARTS, "fileData"})
 """Parts that are sealed as a whole if they are signed."""
+
+
+def _fits_response(part: Part) -> bool:
+    return part.get("inlineData", {}).get("mimeType") in _IN_RESPONSES
+
+
+_IN_RESPONSES = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
+"""The media types that a function's response may contain. Source: Google's docs on function calling."""
 
 _SIGNED_AFTERWARDS = {"text": "text", "functionCall": "functionCall"}
 """Parts whose signature arrives after them, and the field that identifies them."""

@@ -8,15 +8,24 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from penstock.dialects.breakpoints import BREAKPOINT, any_breakpoint
 from penstock.dialects.gemini.messages import contents_of
 from penstock.dialects.gemini.schema import CleanedSchema
-from penstock.dialects.gemini.thinking import thinking_of, traits_of
+from penstock.dialects.gemini.thinking import echo_of, thinking_of, traits_of
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, choice_of, tools_of, web_search_of
 from penstock.errors import DecodeError
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
+from penstock.protocol.request import (
+    LOGPROBS,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    ReasoningConfig,
+    TextFormat,
+    refuse_template,
+    unsupported_includes,
+)
 from penstock.protocol.tools import AllowedTools
 from penstock.stream.diagnostics import Diagnostics
 
@@ -50,7 +59,13 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "dropped",  # Gemini caches automatically
     "client_metadata": "gateway",
     "prompt_cache_retention": "dropped",
+    "prompt_cache_options": "dropped",
     "user": "dropped",
+    "prompt": "refused",
+    "context_management": "dropped",
+    "moderation": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
     "extra": "mapped",  # `stop` and `seed`; the rest is dropped by name
 }
 """How each field of a request is handled."""
@@ -64,7 +79,15 @@ NUMBERS: dict[str, str] = {
 }
 """Fields of the generation config, by field of the request."""
 
-TIERS: dict[str, str] = {"default": "standard", "flex": "flex", "priority": "priority"}
+TIERS: dict[str, str] = {
+    "default": "standard",
+    "flex": "flex",
+    "priority": "priority",
+    "ultrafast": "priority",
+}
+
+_NEAREST_TIERS = ("ultrafast",)
+"""Tiers without a counterpart, for which the nearest one is sent."""
 
 MODES: dict[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
@@ -78,8 +101,6 @@ _DEFAULTS: dict[str, Any] = {
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*(/[A-Za-z0-9][A-Za-z0-9._@-]*)*")
 """Valid model names. The name is part of the URL path, so it must not lead elsewhere."""
 
-_LOGPROBS = "message.output_text.logprobs"
-_ENCRYPTED = "reasoning.encrypted_content"
 _JSON = "application/json"
 _OBJECT_REQUEST = "Answer with one JSON object and nothing else."
 _SCHEMA_REQUEST = "Answer with one JSON value and nothing else. It must match this JSON schema:\n"
@@ -100,8 +121,10 @@ class _GeminiRenderer:
         self._config: dict[str, Any] = {}
         self._budget = SchemaBudget()
         self._extra_system: list[str] = []
+        self._echo: dict[str, str | None] = {}
 
     def request(self) -> UpstreamRequest:
+        refuse_template(self._request)
         history = history_of(self._plan)
         web_search = web_search_of(self._plan)
         specs, tool_diagnostics = tools_of(self._plan, allowed_only=False, web_search=web_search)
@@ -124,7 +147,7 @@ class _GeminiRenderer:
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["contents"] = contents
         diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
-        return UpstreamRequest(self._path(), self._body, {}, diagnostics)
+        return UpstreamRequest(self._path(), self._body, {}, diagnostics, self._echo)
 
     def _path(self) -> str:
         model = self._plan.target.model
@@ -225,10 +248,9 @@ class _GeminiRenderer:
         for name, field in NUMBERS.items():
             if (value := getattr(request, name)) is not UNSET:
                 self._config[field] = value
-        for name in request.include or ():
-            if name not in (_LOGPROBS, _ENCRYPTED):
-                self._drop(f"include: {name}")
-        if request.top_logprobs or _LOGPROBS in (request.include or ()):
+        for name in unsupported_includes(request, {LOGPROBS}):
+            self._drop(name)
+        if request.top_logprobs or LOGPROBS in (request.include or ()):
             self._config["responseLogprobs"] = True
         if request.top_logprobs:
             self._config["logprobs"] = request.top_logprobs
@@ -237,15 +259,26 @@ class _GeminiRenderer:
             self._drop(f"reasoning.{name}")
         if thinking := thinking_of(self._traits, reasoning, self._diagnostics):
             self._config["thinkingConfig"] = thinking
+        requested = reasoning.effort or ""
+        if requested and (echo := echo_of(self._traits, requested)) != requested:
+            self._echo["effort"] = echo
 
     # -- other fields
 
     def _unmapped(self) -> None:
+        if any_breakpoint(self._request):
+            self._drop(BREAKPOINT)
         request = self._request
         if request.service_tier in TIERS:
             self._body["serviceTier"] = TIERS[request.service_tier]
+            if request.service_tier in _NEAREST_TIERS:
+                self._diagnostics.report(
+                    "service_tier_changed", f"the tier {request.service_tier!r} became the fastest one here"
+                )
+                self._echo["service_tier"] = TIERS[request.service_tier]
         elif request.service_tier and request.service_tier != "auto":
             self._drop("service_tier")
+            self._echo["service_tier"] = None
         for name, value in (request.extra or {}).items():
             if name == "stop" and (stops := _texts(value)):
                 self._config["stopSequences"] = stops

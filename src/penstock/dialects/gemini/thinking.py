@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.dialects.plan import Target
 from penstock.protocol.request import ReasoningConfig
@@ -24,28 +25,34 @@ class GeminiTraits(Struct, frozen=True, kw_only=True):
     """Rejects its own calls if they are sent back without a signature (ask C3)."""
     json_with_tools: bool = True
     """Accepts a schema for the answer together with tools."""
+    media_in_outputs: bool = True
+    """Accepts images and documents inside the response of a function."""
 
+
+_BEFORE_3 = GeminiTraits(signed_calls=False, json_with_tools=False, media_in_outputs=False)
 
 MODELS: tuple[tuple[re.Pattern[str], GeminiTraits], ...] = tuple(
     (re.compile(pattern), traits)
     for pattern, traits in (
-        (r"gemma|gemini-(1|2\.0)", GeminiTraits(effort="", signed_calls=False, json_with_tools=False)),
-        (r"gemini-2\.5-pro", GeminiTraits(effort="budget_pro", signed_calls=False, json_with_tools=False)),
-        (r"gemini-2\.5", GeminiTraits(effort="budget", signed_calls=False, json_with_tools=False)),
+        (r"gemma|gemini-(1|2\.0)", replace(_BEFORE_3, effort="")),
+        (r"gemini-2\.5-pro", replace(_BEFORE_3, effort="budget_pro")),
+        (r"gemini-2\.5", replace(_BEFORE_3, effort="budget")),
         (r"gemini-3-pro", GeminiTraits(effort="levels_low_high")),
         (r"gemini-3(\.\d)?-flash-lite|gemini-3(\.[0-6])?-flash", GeminiTraits(effort="levels_minimal")),
         (r"gemini", GeminiTraits()),
-        (r"", GeminiTraits(effort="", signed_calls=False)),
+        (r"", GeminiTraits(effort="", signed_calls=False, media_in_outputs=False)),
     )
 )
 """The first row whose pattern is in the name wins. Source: Google's docs on thinking levels and budgets."""
 
 
+_ABOVE_HIGH = ("xhigh", "max", "ultra")
+
+
 def _levels(none: str, minimal: str, low: str, medium: str, high: str) -> dict[str, dict[str, Any]]:
     levels = {"none": none, "minimal": minimal, "low": low, "medium": medium, "high": high}
-    return {
-        effort: {"thinkingLevel": level} for effort, level in {**levels, "xhigh": high, "max": high}.items()
-    }
+    levels |= dict.fromkeys(_ABOVE_HIGH, high)
+    return {effort: {"thinkingLevel": level} for effort, level in levels.items()}
 
 
 def _budgets(**budgets: int) -> dict[str, dict[str, Any]]:
@@ -60,11 +67,12 @@ _BUDGETS = {
     "high": 16384,
     "xhigh": 24576,
     "max": 24576,
+    "ultra": 24576,
 }
 
 EFFORTS: dict[str, dict[str, dict[str, Any]]] = {
     "budget": _budgets(**_BUDGETS),
-    "budget_pro": _budgets(**{**_BUDGETS, "none": 128, "max": 32768}),
+    "budget_pro": _budgets(**{**_BUDGETS, "none": 128, "max": 32768, "ultra": 32768}),
     "levels": _levels("LOW", "LOW", "LOW", "MEDIUM", "HIGH"),
     "levels_minimal": _levels("MINIMAL", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
     "levels_low_high": _levels("LOW", "LOW", "LOW", "HIGH", "HIGH"),
@@ -79,8 +87,18 @@ def traits_of(target: Target) -> GeminiTraits:
     name = target.model.lower()
     traits = next(traits for pattern, traits in MODELS if pattern.search(name))
     if target.quirks.effort in EFFORTS:
-        return structs.replace(traits, effort=target.quirks.effort)
+        return replace(traits, effort=target.quirks.effort)
     return traits
+
+
+def echo_of(traits: GeminiTraits, effort: str) -> str | None:
+    """Return the effort that the response may claim; None if none was sent."""
+    if not traits.effort:
+        return None
+    row = EFFORTS[traits.effort]
+    effort = effort if effort in row else _UNKNOWN_EFFORT
+    level = row[effort].get("thinkingLevel")
+    return str(level).lower() if level else effort
 
 
 def thinking_of(traits: GeminiTraits, reasoning: ReasoningConfig, diagnostics: Diagnostics) -> dict[str, Any]:

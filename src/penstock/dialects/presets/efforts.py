@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+"""Every effort that clients send, from the lowest to the highest (field F16)."""
 
 _Row = dict[str, dict[str, Any]]
 
@@ -27,10 +28,11 @@ def _deepseek(effort: str) -> dict[str, Any]:
 
 
 EFFORTS: dict[str, _Row] = {
-    "openai": _named("none", "minimal", "low", "medium", "high", "xhigh"),
+    "openai": _named("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    "responses": _named("none", "minimal", "low", "medium", "high", "xhigh"),
     "low_to_high": _named("low", "medium", "high"),
     "none_to_high": _named("none", "low", "medium", "high"),
-    "openrouter": {effort: {"reasoning": {"effort": effort}} for effort in SCALE if effort != "max"},
+    "openrouter": {effort: {"reasoning": {"effort": effort}} for effort in SCALE[:-2]},
     # As in DeepSeek's documentation.
     "deepseek": {
         "none": {"thinking": {"type": "disabled"}},

@@ -34,6 +34,7 @@ _ROWS = (
                 "safety_identifier",
                 "prompt_cache_key",
                 "prompt_cache_retention",
+                "prompt_cache_options",
                 "user",
                 "verbosity",
             }
@@ -428,6 +429,10 @@ MAKERS = frozenset(
     }
 )
 """Model makers whose models other vendors host: prefixes of model names."""
+
+
+ORIGINAL_TIERS = ("ultrafast",)
+"""Service tiers that only the originator of the Responses API has: others refuse the whole request."""
 
 
 def vendor_facts(vendor: str) -> Preset:

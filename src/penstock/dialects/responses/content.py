@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.dialects.breakpoints import BREAKPOINT, has_breakpoint
 from penstock.dialects.plan import Target
 from penstock.dialects.presets.rows import vendor_facts
 from penstock.protocol.content import (
@@ -51,7 +52,7 @@ class Parts:
         if isinstance(content, str):
             return content
         parts = self.message_parts("tool", content)
-        if all(part["type"] == "input_text" for part in parts):
+        if all(part["type"] == "input_text" and BREAKPOINT not in part for part in parts):
             return "\n".join(part["text"] for part in parts)
         return parts
 
@@ -66,12 +67,23 @@ class Parts:
         return _output(text, annotations) if text else None
 
     def _input_part(self, part: ContentPart) -> _Part | None:
-        if isinstance(part, InputImage | InputFile | InputVideo):
-            return to_builtins(part) if self._supports(part) else _input(self._left_out(part))
+        if isinstance(part, InputImage | InputFile | InputVideo) and self._supports(part):
+            return self._with_breakpoint(to_builtins(part), part)
         text = _text_of(part)
         if text is None:
             return _input(self._left_out(part))
-        return _input(text) if text else None
+        return self._with_breakpoint(_input(text), part) if text else None
+
+    def _with_breakpoint(self, rendered: _Part, part: ContentPart) -> _Part:
+        """Keep a cache breakpoint for OpenAI, which defined it."""
+        if not has_breakpoint(part):
+            return rendered
+        if self._is_original:
+            return {**rendered, BREAKPOINT: (part.extra or {})[BREAKPOINT]}
+        self._diagnostics.report(
+            "field_dropped", f"`{BREAKPOINT}` cannot be sent to this upstream and was dropped"
+        )
+        return {name: value for name, value in rendered.items() if name != BREAKPOINT}
 
     def _supports(self, part: InputImage | InputFile | InputVideo) -> bool:
         if isinstance(part, InputImage):

@@ -12,6 +12,7 @@ INCOMPLETE: dict[str, FinishReason] = {
     "length": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
     "pause_turn": FinishReason.PAUSE,
+    "steered": FinishReason.STEERED,
 }
 """Reasons for an incomplete response. An unknown one counts as length: it must not look complete."""
 

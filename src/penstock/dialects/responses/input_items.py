@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.dialects.agent_messages import readable_parts
+from penstock.dialects.breakpoints import marked_parts
 from penstock.dialects.envelope import foreign_to, unseal
-from penstock.dialects.history import framed
+from penstock.dialects.history import framed, late_outputs
 from penstock.dialects.plan import Plan
 from penstock.dialects.presets.rows import vendor_facts
 from penstock.dialects.responses import mcp_items
@@ -20,6 +22,7 @@ from penstock.lenient import objects_of
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.items import (
     AdditionalTools,
+    AgentMessage,
     Compaction,
     CustomToolCall,
     FunctionCall,
@@ -33,16 +36,22 @@ from penstock.protocol.items import (
 )
 from penstock.protocol.wire import encode, to_builtins
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
+from penstock.tools.call_ids import LATE_OUTPUT, NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
 from penstock.tools.families import answered_call_id, arguments_of, call_id_of, content_of
 
 _Rendered = dict[str, Any]
 
-_PASSES = AdditionalTools | ToolSearchCall | ToolSearchOutput | WebSearchCall
+_PASSES = AdditionalTools | AgentMessage | ToolSearchCall | ToolSearchOutput | WebSearchCall
 """Items that OpenAI accepts back without an id and without a matching item."""
 
-_FOLLOWS = ("_call", "_approval_request")
+_FOLLOWS = ("_call", "_approval_request", "program")
 """The ends of the types that reasoning may come before."""
+
+_PASSED_TYPES = frozenset({"configuration_update", "program", "program_output"})
+"""The types of other items that belong to OpenAI. It refuses a request with a type that it does not know."""
+
+_WITH_STATUS = ("_call", "_output")
+"""How the types of items with a status end. The gateway's store adds one to every item (field F9)."""
 
 _OUTPUT_TYPES = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 """Calls whose output is text or content, with the type of the output."""
@@ -71,6 +80,8 @@ class InputItems:
         """The ids of all calls."""
         self._early: set[int] = set()
         """Outputs that precede their calls in the input."""
+        self._late: set[int] = set()
+        """Outputs whose call has an earlier one with other content."""
 
     def items(self) -> list[_Rendered]:
         raw_input = self._plan.request.input
@@ -80,6 +91,7 @@ class InputItems:
         if self._plan.target.quirks.drops_old_reasoning:
             items = _without_old_reasoning(items)
         keys = _keys(items)
+        self._late = late_outputs(items)
         for item, key in zip(items, keys, strict=True):
             if call_id_of(item):
                 self._calls.add(key)
@@ -103,15 +115,17 @@ class InputItems:
             self._output(item, key)
         elif isinstance(item, Compaction):
             self._compaction(item)
-        elif isinstance(item, _PASSES) and self._is_original:
+        elif self._is_original and (isinstance(item, _PASSES) or item.type in _PASSED_TYPES):
             self._pass(item)
         elif mcp_items.type_of(item) in mcp_items.TYPES and self._is_original:
             self._rendered.append(self._mcp.rendered(item))
+        elif isinstance(item, AgentMessage):
+            self._rendered.append(_user(self._parts.message_parts("user", readable_parts(item))))
         elif not isinstance(item, AdditionalTools | ToolSearchOutput):
             self._report("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
 
     def _message(self, message: Message) -> None:
-        role, content = message.role, message.content
+        role, content = message.role, marked_parts(message, message.content)
         if role in ("system", "developer") and not self._is_original:
             role = "developer" if self._plan.target.quirks.developer_role else "system"
             if self._merges_system:
@@ -187,6 +201,9 @@ class InputItems:
     def _output(self, item: Item, call_id: str) -> None:
         if call_id not in self._calls:
             self._orphan(item)
+        elif id(item) in self._late:
+            self._report("late_output", f"a second output of the call {call_id!r} was sent as a message")
+            self._message_with(LATE_OUTPUT.format(id=call_id), self._content(item))
         elif self._outputs[call_id] is not item:
             self._report("repeated_output", f"the call {call_id!r} has several outputs; the first was sent")
         elif call_id in self._call_ids:
@@ -202,13 +219,17 @@ class InputItems:
             return
         call_id, content = answered_call_id(item), self._content(item)
         self._report("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
-        parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
+        self._message_with(ORPHAN_OUTPUT, content)
+
+    def _message_with(self, title: str, content: str | list[ContentPart]) -> None:
+        """Add a user message for content that has no other place."""
+        parts: list[ContentPart] = [InputText(text=title)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
         self._rendered.append(_user(self._parts.message_parts("user", parts)))
 
     def _render_output(self, item: Item, call_id: str) -> None:
         if self._types[call_id] in _OUTPUT_TYPES:
-            self._add_output(call_id, self._parts.output(self._content(item)))
+            self._add_output(call_id, self._parts.output(marked_parts(item, self._content(item))))
         elif isinstance(item, LocalShellCallOutput):
             # Its `id` is the id of the call; it has no `call_id`.
             self._rendered.append(_without_id(item) | {"id": self._call_ids[call_id]})
@@ -238,6 +259,8 @@ class InputItems:
         rendered = _without_id(item)
         if isinstance(item, AdditionalTools):
             rendered["role"] = "developer"  # the only role that may add tools
+        if not item.type.endswith(_WITH_STATUS):
+            rendered.pop("status", None)
         self._rendered.append(rendered)
 
     def _with_followed_reasoning(self) -> list[_Rendered]:

@@ -31,6 +31,7 @@ from penstock.dialects.responses.items import (
 )
 from penstock.errors import DecodeError
 from penstock.lenient import object_of, objects_of, text_of
+from penstock.protocol.call_outputs import lacks_call_id
 from penstock.protocol.events import ENDS, MACHINE_EVENTS, OutputItemEvent, is_keep_alive
 from penstock.protocol.items import Item
 from penstock.protocol.wire import read
@@ -412,6 +413,7 @@ def _item_type(raw: JSON) -> str:
 
 def _read_item(raw: JSON) -> Item | None:
     try:
-        return read({"item": raw}, OutputItemEvent).item
+        item = read({"item": raw}, OutputItemEvent).item
+        return None if lacks_call_id(item) else item  # only a client may leave it out
     except DecodeError:
         return None

@@ -13,12 +13,19 @@ import msgspec
 from msgspec import UNSET
 
 from penstock.dialects.plan import Plan, UpstreamRequest
-from penstock.dialects.presets.rows import vendor_facts
+from penstock.dialects.presets.efforts import EFFORTS, nearest
+from penstock.dialects.presets.rows import ORIGINAL_TIERS, vendor_facts
 from penstock.dialects.responses.input_items import InputItems
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.request import JsonSchemaFormat
+from penstock.protocol.request import (
+    ENCRYPTED_REASONING,
+    SPECIFIED_INCLUDES,
+    JsonSchemaFormat,
+    refuse_template,
+    unsupported_includes,
+)
 from penstock.protocol.tools import CustomTool, FunctionTool, ToolReference
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
@@ -53,7 +60,13 @@ HANDLED: dict[str, str] = {
     "prompt_cache_key": "mapped",
     "client_metadata": "gateway",
     "prompt_cache_retention": "mapped",
+    "prompt_cache_options": "mapped",
     "user": "mapped",
+    "prompt": "refused",
+    "context_management": "mapped",
+    "moderation": "mapped",
+    "access_programs": "mapped",
+    "image": "mapped",
     "extra": "mapped",  # unchanged: the endpoint supports it or refuses it
 }
 """How each field of a request is handled. Mapped fields that a vendor does not support are dropped."""
@@ -72,14 +85,31 @@ _UNCHANGED = (
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "prompt_cache_options",
     "user",
+    "context_management",
+    "moderation",
+    "access_programs",
+    "image",
 )
 
 _NOT_IN_ORIGINAL = frozenset({"presence_penalty", "frequency_penalty"})
 """In the specification, but refused by OpenAI."""
-_ONLY_IN_ORIGINAL = frozenset({"prompt_cache_retention", "user"})
+_ONLY_IN_ORIGINAL = frozenset(
+    {
+        "prompt_cache_retention",
+        "prompt_cache_options",
+        "user",
+        "context_management",
+        "moderation",
+        "access_programs",
+        "image",
+    }
+)
 
-_ENCRYPTED = "reasoning.encrypted_content"
+_REASONING = ("effort", "summary")
+"""The fields of `reasoning` in the specification; OpenAI has more."""
+
 _SCHEMA_REQUEST = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
 
 
@@ -94,15 +124,25 @@ class _ResponsesRenderer:
         self._quirks = plan.target.quirks
         self._is_original = vendor_facts(plan.target.vendor).original_responses
         self._diagnostics = Diagnostics()
-        include = [*(plan.request.include or ())]
+        self._echo: dict[str, str | None] = {}
         self._body: dict[str, Any] = {
             "model": plan.target.model,
             "stream": True,
             "store": False,
-            "include": include if _ENCRYPTED in include else [*include, _ENCRYPTED],
+            "include": self._include(),
         }
 
+    def _include(self) -> list[str]:
+        """Return what to include: for OpenAI everything, for other endpoints what is in the specification."""
+        include = [*(self._request.include or ())]
+        if not self._is_original:
+            for name in unsupported_includes(self._request, SPECIFIED_INCLUDES):
+                self._drop(name)
+            include = [name for name in include if name in SPECIFIED_INCLUDES]
+        return include if ENCRYPTED_REASONING in include else [*include, ENCRYPTED_REASONING]
+
     def request(self) -> UpstreamRequest:
+        refuse_template(self._request)
         input_items = InputItems(self._plan, self._diagnostics)
         items = input_items.items()
         tool_diagnostics = self._native_tools() if self._is_original else self._function_tools()
@@ -115,7 +155,8 @@ class _ResponsesRenderer:
         self._copy_fields()
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["input"] = items
-        return UpstreamRequest("responses", self._body, {}, [*tool_diagnostics, *self._diagnostics.entries])
+        diagnostics = [*tool_diagnostics, *self._diagnostics.entries]
+        return UpstreamRequest("responses", self._body, {}, diagnostics, self._echo)
 
     def _drop(self, field: str) -> None:
         self._diagnostics.report(
@@ -206,6 +247,41 @@ class _ResponsesRenderer:
                 self._body[name] = to_builtins(value)
         for name, value in (self._request.extra or {}).items():
             self._body.setdefault(name, value)
+        if self._is_original and self._plan.cache_key:
+            self._body.setdefault("prompt_cache_key", self._plan.cache_key)
+        if not self._is_original:
+            self._without_original_values()
+
+    def _without_original_values(self) -> None:
+        """Replace or drop values that only OpenAI has: other endpoints refuse the whole request."""
+        if self._body.get("service_tier") in ORIGINAL_TIERS:
+            del self._body["service_tier"]
+            self._drop("service_tier")
+            self._echo["service_tier"] = None
+        reasoning = self._body.get("reasoning")
+        if not isinstance(reasoning, dict):
+            return
+        for name in [name for name in reasoning if name not in _REASONING]:
+            del reasoning[name]
+            self._drop(f"reasoning.{name}")
+        if not (requested := reasoning.get("effort")):
+            return
+        row = self._quirks.effort
+        effort = nearest(row if _names_efforts(row) else "responses", requested)
+        if effort is None:
+            self._drop("reasoning.effort")
+            del reasoning["effort"]
+        elif effort != requested:
+            self._diagnostics.report("effort_changed", f"the effort {requested!r} was changed to {effort!r}")
+            reasoning["effort"] = effort
+        if effort != requested:
+            self._echo["effort"] = effort
+
+
+def _names_efforts(row: str) -> bool:
+    """Return whether a row of efforts contains names, which this format can send."""
+    known = EFFORTS.get(row, {})
+    return bool(known) and all(known[effort] == {"reasoning_effort": effort} for effort in known)
 
 
 def _chosen(choice: UpstreamToolChoice) -> str | dict[str, Any]:

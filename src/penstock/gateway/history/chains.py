@@ -8,20 +8,26 @@ spec N45). Instructions are not inherited.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 from uuid import uuid4
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from penstock.errors import DecodeError
 from penstock.fairness import ITEM_WEIGHT, run_heavy
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.connection_cache import ConnectionHistory
 from penstock.gateway.history.repeats import Numbered, latest_outputs, without_repeats
+from penstock.gateway.refusals import invalid_request
+from penstock.protocol.call_outputs import with_call_ids
+from penstock.protocol.content import InputText, OutputText
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
     CLIENT_CALLS,
     ID_PREFIXES,
     AdditionalTools,
+    AgentMessage,
     Item,
     ItemReference,
     Message,
@@ -34,6 +40,7 @@ from penstock.store.contract import Store, StoredItem
 from penstock.store.reasoning_memory import ReasoningSource, restore_known_reasoning
 
 _LONGEST_ID = 64
+_GENERIC = "item_"
 _ALL = 2**31 - 1
 _OUTPUTS = frozenset(f"{call}_output" for call in CLIENT_CALLS) | {"tool_search_output"}
 
@@ -103,12 +110,24 @@ def _joined(
     before: list[Item], given: list[Numbered], continues: bool
 ) -> tuple[list[Item], tuple[StoredItem, ...]]:
     """Return the whole conversation, and its new items."""
+    before, given = _with_call_ids(before, given)
+    given = [(place, normalised(item)) for place, item in given]
     if continues:
         given = without_repeats(before, given)
         _check_outputs(before, given)
     new_items = named_items(item for _, item in given)
     named = [_with_id(item, stored.id) for (_, item), stored in zip(given, new_items, strict=True)]
     return latest_outputs([*before, *named]) if before else named, new_items
+
+
+def _with_call_ids(before: list[Item], given: list[Numbered]) -> tuple[list[Item], list[Numbered]]:
+    """Return both lists with the call ids that outputs leave out."""
+    try:
+        items = with_call_ids([*before, *(item for _, item in given)], len(before))
+    except DecodeError as error:
+        raise invalid_request(error) from None
+    places = [place for place, _ in given]
+    return items[: len(before)], list(zip(places, items[len(before) :], strict=True))
 
 
 def public_request(request: CreateResponse) -> CreateResponse:
@@ -122,7 +141,19 @@ def public_request(request: CreateResponse) -> CreateResponse:
 
 def named_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
     """Return the items of a request for the store, each with its own id or a new one."""
-    return tuple(_stored(item) for item in items)
+    return tuple(_stored(normalised(item)) for item in items)
+
+
+def normalised(item: Item) -> Item:
+    """Return an item as SDKs expect stored input: content as a list of parts, and a status (decision 35,
+    field F9)."""
+    changes: dict[str, Any] = {}
+    if isinstance(item, Message | AgentMessage) and isinstance(item.content, str):
+        is_output = isinstance(item, Message) and item.role == "assistant"
+        changes["content"] = [OutputText(text=item.content) if is_output else InputText(text=item.content)]
+    if getattr(item, "status", None) is UNSET:
+        changes["status"] = "completed"
+    return replace(item, **changes) if changes else item
 
 
 def read_items(stored: Sequence[StoredItem]) -> list[Item]:
@@ -214,8 +245,12 @@ def _is_call(item: Item) -> bool:
 
 
 def _stored(item: Item) -> StoredItem:
-    """Return an item for the store, with the client's own id if it is valid, otherwise a new one (ask G3)."""
-    id = item.id if item.id and len(item.id) <= _LONGEST_ID else _new_id(item.type)
+    """Return an item for the store, with the client's own id if it is valid, otherwise a new one (ask G3).
+
+    An id that another server gave to any kind of item (`item_0`) is not unique, and upstreams refuse it.
+    """
+    is_generic = str(item.id or "").startswith(_GENERIC) and item.type in ID_PREFIXES
+    id = item.id if item.id and len(item.id) <= _LONGEST_ID and not is_generic else _new_id(item.type)
     return StoredItem(id, encode(public_item(_with_id(item, id))))
 
 

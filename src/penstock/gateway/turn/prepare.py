@@ -24,7 +24,13 @@ from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.compaction import CompactionCodec
 from penstock.gateway.turn.idempotency import Claim
-from penstock.gateway.turn.requests import fingerprints, own_diagnostics, passed_on, used_call_ids
+from penstock.gateway.turn.requests import (
+    derived_cache_key,
+    fingerprints,
+    own_diagnostics,
+    passed_on,
+    used_call_ids,
+)
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
 from penstock.gateway.turn.verdict import Verdict, conclude, shown
@@ -212,6 +218,7 @@ def _turn_request(
         headers=passed_on(exchange.headers),
         first=first,
         tenant=tenant_of(key),
+        cache_key=derived_cache_key(request, tenant_of(key)),
         weight=resolved.weight,
         diagnostics=[*own_diagnostics(request), *resolved.diagnostics],
     )

@@ -32,7 +32,7 @@ from penstock.protocol.events import Event
 from penstock.protocol.items import Item
 from penstock.protocol.large_json import encode_stepwise
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.response import Response
+from penstock.protocol.response import Response, echo_of
 from penstock.protocol.wire import encode
 from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
@@ -56,6 +56,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     first: Candidate
     """The preferred target."""
     tenant: str
+    cache_key: str = ""
+    """Identifies the conversation, if the client does not (`requests.derived_cache_key`)."""
     weight: int = 0
     """How much work the request causes (`fairness.run_heavy`)."""
     diagnostics: list[Diagnostic] = []
@@ -210,7 +212,7 @@ class Turn:
             error.__traceback__ = None  # breaks a cycle: its frames hold the answer, which holds the error
         except DecodeError as error:
             # The upstream was not called: the request cannot be expressed in its dialect.
-            await self._fail("invalid_request", str(error), param=error.param or None, closer="gateway")
+            await self._fail(error.code, str(error), param=error.param or None, closer="gateway")
 
     async def _try_targets(self) -> None:
         """Try one target after the other, until one has answered or none is left."""
@@ -243,11 +245,12 @@ class Turn:
             tools=request.tools,
             used_call_ids=request.used_call_ids,
             accent=request.accent,
+            cache_key=request.cache_key,
         )
         rendered, traced = await run_heavy(request.weight, self._render, upstream.dialect, plan)
         verdict.attempts = attempt.number
         self.known = [*request.diagnostics, *self._fallback_diagnostics(attempt), *rendered.diagnostics]
-        self._pipeline.prepare(self.known)
+        self._pipeline.prepare(self.known, echo_of(request.request, rendered.echo))
         self._tracer.request(attempt, plan, rendered, traced)
         with self._watch.waiting():
             source = await upstream.send(rendered, key=attempt.key, headers=request.headers)
