@@ -7,6 +7,7 @@ MEANINGS: dict[str, str] = {
     "invalid_request": "the request was rejected as invalid",
     "invalid_prompt": "the prompt was rejected",
     "content_filter": "a content filter stopped the response",
+    "encrypted_content_unreadable": "a message between agents is encrypted for another vendor",
     "context_length_exceeded": "the conversation exceeds the model's context window",
     "authentication_error": "the API key is missing or invalid",
     "permission_denied": "the API key does not permit this",
@@ -24,7 +25,7 @@ MEANINGS: dict[str, str] = {
     "tls_error": "the TLS handshake failed",
     "proxy_error": "the proxy refused the connection or failed",
     # Errors in the stream
-    "tool_not_allowed": "the model called only tools that the request does not allow",
+    "tool_not_allowed": "the model called only tools that the client does not allow or cannot run",
     "bridge.stream.incomplete_tool_call": "the upstream's answer ended in the middle of a tool call",
     # The gateway and the client
     "internal_error": "the gateway had an internal error; see its log",
