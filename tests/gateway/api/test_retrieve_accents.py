@@ -117,7 +117,8 @@ def test_while_a_response_runs_a_stricter_accent_is_refused() -> None:
     async def test(gateway: Gateway) -> None:
         running = Caller(gateway, "/v1/responses?accent=openai", model="m", input="hi", stream=True)
         await running.received(b"output_text.delta")
-        refused = await get(gateway, running.id, "stream=true")
+        async with asyncio.timeout(10):
+            refused = await get(gateway, running.id, "stream=true")
         assert (refused.status, refused.error["code"]) == (400, "accent_not_available")
         assert "while it runs" in refused.error["message"]
         following = Caller(gateway, f"/v1/responses/{running.id}?stream=true&accent=openai", method="GET")
