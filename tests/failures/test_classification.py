@@ -194,9 +194,7 @@ def test_token_counts_may_be_fields_or_have_commas() -> None:
 
 
 def test_the_digits_of_a_request_id_are_not_a_token_count() -> None:
-    message = (
-        "maximum context length is 8192 tokens, but you requested 9000 (request req_0f75661045-77)"
-    )
+    message = "maximum context length is 8192 tokens, but you requested 9000 (request req_0f75661045-77)"
     error = explain({"message": message, "code": "context_length_exceeded"})
     assert (error.limit_tokens, error.used_tokens) == (8192, 9000)
 

@@ -68,7 +68,7 @@ CHAT = {
     ),
     "a custom tool": (chat(USER, tools=[{"type": "custom", "function": {"name": "x"}}]), "invalid tool type"),
     "two tools of one name": (chat(USER, tools=[TOOL, TOOL]), "declared twice"),
-    "arguments that are no object": (
+    "arguments that are not an object": (
         chat(USER, chat_call(arguments="5"), chat_output()),
         "not a JSON object",
     ),
