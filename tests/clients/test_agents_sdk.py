@@ -57,6 +57,13 @@ def over_websocket(stage: Stage, dialect: str) -> None:
     assert {each.status for each in stage.turns} == {101}
 
 
+def thought_again(stage: Stage, dialect: str) -> None:
+    """The upstream that signs its reasoning gets it back."""
+    saw_tool_loop(stage, dialect)
+    if dialect == "anthropic":
+        assert stage.seen(dialect)[1].texts("reasoning") == ["I add."]
+
+
 def typed(item: str, count: int = 2) -> Callable[[Stage, str], None]:
     """Calls came back as items of their own type, and the upstream saw what they printed."""
 
@@ -137,7 +144,7 @@ CASES = {
         run="reasoning",
         script=((Think("I add."), *ADDS), FIVE),
         expected={**ADDED, "thoughts": ["I add."]},
-        then=saw_tool_loop,
+        then=thought_again,
     ),
     "WebSocket": Case(
         run="websocket",

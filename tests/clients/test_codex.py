@@ -184,6 +184,8 @@ def reasoning_shown(codex: Codex, stage: Stage, dialect: str) -> None:
     assert (ran.code, ran.texts) == (0, ["All done."])
     shown = [item["text"] for item in ran.items("reasoning")]
     assert shown == ["The cat is probably grey.", "It is."]
+    if dialect == "anthropic":  # the others do not want it back, or only its signature
+        assert stage.seen(dialect)[1].texts("reasoning") == ["The cat is probably grey."]
 
 
 # Sub-agents
