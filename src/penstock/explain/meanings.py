@@ -28,6 +28,7 @@ MEANINGS: dict[str, str] = {
     "tool_not_allowed": "the model called only tools that the client does not allow or cannot run",
     "bridge.stream.incomplete_tool_call": "the upstream's answer ended in the middle of a tool call",
     # The gateway and the client
+    "encrypted_content_unreadable": "a message between agents is encrypted for another vendor",
     "internal_error": "the gateway had an internal error; see its log",
     "shutting_down": "the gateway was shutting down",
     "gateway_restarted": "the gateway stopped or crashed before the response was complete",
@@ -36,6 +37,7 @@ MEANINGS: dict[str, str] = {
     "client_stalled": "the client read nothing for too long",
     # Why a response is incomplete
     "max_output_tokens": "the model reached its output token limit",
+    "steered": "the client steered the model in another direction",
 }
 
 CLOSERS: dict[str, str] = {

@@ -61,6 +61,10 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     ),
     "content_filter": ErrorText(BLOCKED, "A content filter rejected this: rephrase it{detail}"),
     "invalid_prompt": ErrorText(BLOCKED, "{endpoint} rejected the prompt: rephrase it{detail}"),
+    "encrypted_content_unreadable": ErrorText(
+        "",
+        "The conversation has messages that only another vendor's models can read: start a new one{detail}",
+    ),
     "model_not_found": ErrorText(
         NOT_FOUND, "{endpoint} has no model {model}: choose another model, or refresh the models{detail}"
     ),
