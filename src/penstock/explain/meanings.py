@@ -7,7 +7,6 @@ MEANINGS: dict[str, str] = {
     "invalid_request": "the request was rejected as invalid",
     "invalid_prompt": "the prompt was rejected",
     "content_filter": "a content filter stopped the response",
-    "encrypted_content_unreadable": "a message between agents is encrypted for another vendor",
     "context_length_exceeded": "the conversation exceeds the model's context window",
     "authentication_error": "the API key is missing or invalid",
     "permission_denied": "the API key does not permit this",

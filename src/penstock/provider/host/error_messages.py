@@ -56,9 +56,6 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "context_length_exceeded": ErrorText(
         "", "The conversation is too long{length}: start a new one, or attach less"
     ),
-    "encrypted_content_unreadable": ErrorText(
-        "", "The conversation has a message that only another vendor can read: start a new one{detail}"
-    ),
     "content_filter": ErrorText(BLOCKED, "A content filter rejected this: rephrase it{detail}"),
     "invalid_prompt": ErrorText(BLOCKED, "{endpoint} rejected the prompt: rephrase it{detail}"),
     "encrypted_content_unreadable": ErrorText(
