@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from penstock.lenient import is_json, text_of
+from penstock.lenient import text_of
 from penstock.protocol.content import JsonObject
 from penstock.protocol.events import Event, PatchDiffEvent
 from penstock.protocol.items import ApplyPatchCall, ApplyPatchCallOutput
-from penstock.tools.family import CallStream, Declaration, Numbers, ToolFamily, fields_of, json_of
+from penstock.tools.family import Declaration, Numbers, ToolFamily, TypedCallStream, fields_of, json_of
 from penstock.tools.jsontext import StringValues
 
 CREATE, UPDATE, DELETE = OPERATIONS = ("create_file", "update_file", "delete_file")
@@ -46,7 +46,7 @@ _ENVELOPE = re.compile(
 _ENVELOPE_OPERATIONS = {"Add": CREATE, "Update": UPDATE, "Delete": DELETE}
 
 
-class ApplyPatchCallStream(CallStream):
+class ApplyPatchCallStream(TypedCallStream):
     item_type: ClassVar[str] = "apply_patch_call"
 
     def __init__(self, *args: Any, **fields: Any) -> None:
@@ -56,7 +56,6 @@ class ApplyPatchCallStream(CallStream):
         self._ended: set[str] = set()
         self._unsent: list[str] = []
         """Text of the diff without an event yet: the call is not announced, or has no diff."""
-        self._flaw = ""
 
     @property
     def is_ready(self) -> bool:
@@ -110,14 +109,6 @@ class ApplyPatchCallStream(CallStream):
             sent = len(self._fields["diff"]) - len(self._unsent)
             operation["diff"] = "".join(self._fields["diff"][:sent])
         return ApplyPatchCall(id=self.item_id, call_id=self.call_id, operation=operation, status=status)
-
-    @property
-    def is_complete(self) -> bool:
-        return self.raw or is_json(self.received)
-
-    @property
-    def flaw(self) -> str:
-        return self._flaw
 
     def _text(self, name: str) -> str:
         return "".join(self._fields[name])

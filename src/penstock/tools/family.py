@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Struct
 
-from penstock.lenient import count_of, parse_json
+from penstock.lenient import count_of, is_json, parse_json
 from penstock.protocol.content import ContentPart
 from penstock.protocol.events import Event
 from penstock.protocol.items import Item
@@ -115,6 +115,22 @@ class CallStream(ABC):
     def flaw(self) -> str:
         """What is wrong with the arguments, for a diagnostic; empty if nothing is."""
         return ""
+
+
+class TypedCallStream(CallStream):
+    """A call whose item has fields of its own instead of arguments, which an upstream sends as JSON."""
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        self._flaw = ""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.raw or is_json(self.received)
+
+    @property
+    def flaw(self) -> str:
+        return self._flaw
 
 
 ItemType = type[Item]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from penstock.lenient import is_json, object_of
+from penstock.lenient import object_of
 from penstock.protocol.events import Event
 from penstock.protocol.items import LocalShellCall, LocalShellCallOutput
 from penstock.tools.family import (
-    CallStream,
     Declaration,
     Numbers,
     ToolFamily,
+    TypedCallStream,
     fields_of,
     json_of,
     positive,
@@ -36,7 +36,7 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
-class LocalShellCallStream(CallStream):
+class LocalShellCallStream(TypedCallStream):
     item_type: ClassVar[str] = "local_shell_call"
 
     def __init__(self, *args: Any, **fields: Any) -> None:
@@ -52,6 +52,8 @@ class LocalShellCallStream(CallStream):
             self._fields = {"command": self.received}
         elif complete:
             self._fields = fields_of(self.received, "action") or {}
+        if complete and not _is_words(self._fields.get("command")):
+            self._flaw = "the arguments have no list of strings `command`"
         return []
 
     def item(self, status: str) -> LocalShellCall:
@@ -64,16 +66,9 @@ class LocalShellCallStream(CallStream):
             action["timeout_ms"] = timeout
         return LocalShellCall(id=self.item_id, call_id=self.call_id, action=action, status=status)
 
-    @property
-    def is_complete(self) -> bool:
-        return self.raw or is_json(self.received)
 
-    @property
-    def flaw(self) -> str:
-        command = self._fields.get("command")
-        if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
-            return ""
-        return "the arguments have no list of strings `command`"
+def _is_words(command: Any) -> bool:
+    return isinstance(command, list) and bool(command) and all(isinstance(word, str) for word in command)
 
 
 def _command(fields: dict[str, Any]) -> list[str]:

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
 
-from penstock.lenient import is_json, object_of, text_of
+from penstock.lenient import object_of, text_of
 from penstock.protocol.content import JsonObject
 from penstock.protocol.events import Event, ShellCommandEvent
 from penstock.protocol.items import ShellCall, ShellCallOutput
 from penstock.protocol.tools import ShellTool
 from penstock.tools.family import (
-    CallStream,
     Declaration,
     Numbers,
     ToolFamily,
+    TypedCallStream,
     fields_of,
     json_of,
     positive,
@@ -46,7 +46,7 @@ _COMMAND_FIELDS = ("commands", "command", "cmd", "input")
 _LIMITS = ("max_output_length", "timeout_ms")
 
 
-class ShellCallStream(CallStream):
+class ShellCallStream(TypedCallStream):
     item_type: ClassVar[str] = "shell_call"
 
     def __init__(self, *args: Any, **fields: Any) -> None:
@@ -56,7 +56,6 @@ class ShellCallStream(CallStream):
         """The pieces of each command."""
         self._in_command = False
         self._limits: dict[str, int | None] = dict.fromkeys(_LIMITS)
-        self._flaw = ""
 
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:
         events: list[Event] = []
@@ -80,14 +79,6 @@ class ShellCallStream(CallStream):
         commands = ["".join(pieces) for pieces in self._commands]
         action = {"commands": commands, **self._limits}
         return ShellCall(id=self.item_id, call_id=self.call_id, action=action, status=status)
-
-    @property
-    def is_complete(self) -> bool:
-        return self.raw or is_json(self.received)
-
-    @property
-    def flaw(self) -> str:
-        return self._flaw
 
     def _add(self, text: str, number: Numbers, *, ended: bool) -> list[Event]:
         """Add text to the open command, or open one; return the events."""

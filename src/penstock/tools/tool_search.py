@@ -12,10 +12,10 @@ from penstock.protocol.events import Event
 from penstock.protocol.items import ToolSearchCall, ToolSearchOutput
 from penstock.protocol.tools import ToolSearchTool
 from penstock.tools.family import (
-    CallStream,
     Declaration,
     Numbers,
     ToolFamily,
+    TypedCallStream,
     UpstreamNames,
     fields_of,
     json_of,
@@ -31,14 +31,13 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
-class ToolSearchCallStream(CallStream):
+class ToolSearchCallStream(TypedCallStream):
     item_type: ClassVar[str] = "tool_search_call"
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
         self._arguments: dict[str, Any] = {}
         """The arguments, once they are complete."""
-        self._flaw = ""
 
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:  # noqa: ARG002 - there are no events
         return []
@@ -59,10 +58,6 @@ class ToolSearchCallStream(CallStream):
     @property
     def is_complete(self) -> bool:
         return self.raw or not self.received.strip() or is_json(self.received)
-
-    @property
-    def flaw(self) -> str:
-        return self._flaw
 
 
 def _declare(tool: ToolSearchTool) -> Declaration:
