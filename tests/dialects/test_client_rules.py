@@ -190,6 +190,10 @@ CALL: dict[str, Any] = {"key": 0, "id": "call_1", "type": "custom"}
             ToolCallDelta(key=0, type="custom", arguments='a"'),
             ToolCallDelta(**CALL, name="patch", arguments='a"\n', whole=True),
         ],
+        [  # without an end
+            ToolCallDelta(**CALL, name="patch", arguments="a"),
+            ToolCallDelta(key=0, type="custom", arguments='"\n'),
+        ],
     ],
 )
 def test_an_undeclared_custom_call_becomes_a_function_call(deltas: list[Delta]) -> None:

@@ -222,7 +222,7 @@ def test_calls_have_the_upstreams_names() -> None:
             {"type": "shell_call", "action": {"commands": []}},
             {"type": "shell_call_output", "output": [{"stdout": "a"}]},
             '{"commands":[]}',
-            "exit code 0\nstdout:\na",
+            "exit code unknown\nstdout:\na",
         ),
         (
             {"type": "apply_patch_call", "operation": {"path": "a"}},

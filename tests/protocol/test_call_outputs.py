@@ -97,3 +97,10 @@ def test_complete_items_are_not_changed() -> None:
     assert with_call_ids(items) == items
     assert not any(map(lacks_call_id, items))
     assert lacks_call_id(item(output()))
+
+
+def test_a_local_shell_output_may_name_the_item_of_its_call() -> None:
+    made = {"type": "local_shell_call", "id": "lsh_1", "call_id": "c", "action": {}}
+    answered = {"type": "local_shell_call_output", "id": "lsh_1", "output": "x"}
+    assert found(made, answered) == ["c"]
+    assert found(made, {**answered, "call_id": "d"}) == ["d"]

@@ -105,3 +105,16 @@ def test_a_terminal_event_in_the_log_is_the_end_of_the_turn(status: str) -> None
     assert interrupted.end.status == status
     assert json.loads(interrupted.end.response)["output"][0]["content"][0]["text"] == "all of it"
     assert [json.loads(item.data)["type"] for item in interrupted.end.output] == ["message"]
+
+
+def test_a_log_that_cannot_be_read_ends_its_turn_without_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One damaged turn must not keep the store from opening."""
+    first, log = log_of([TextDelta("a")])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr("penstock.stream.recovery.RecoveredOutput._put_item", fail)
+    turn = end_interrupted("resp_1", first, log)
+    assert (turn.end.status, turn.end.output) == ("failed", ())
+    assert turn.events[-1].sequence == log[-1].sequence + 1

@@ -23,7 +23,7 @@ from penstock.stream.recovery import (
 )
 from tests.effort import examples
 from tests.stream import strategies
-from tests.stream.running import machine
+from tests.stream.running import call_in_pieces, machine
 
 
 @pytest.mark.parametrize("type", EVENTS)
@@ -125,3 +125,23 @@ def test_damaged_events_and_gaps_are_skipped(damage: bytes) -> None:
         assert recovered.response["status"] == "failed"
         assert recovered.events[-1]["sequence_number"] == len(log) + len(recovered.events)
     assert recover("resp_1", b"damaged", []).response["id"] == "resp_1"
+
+
+TYPED_CALLS = {
+    "shell": '{"commands":["ls -a","pwd"]}',
+    "apply_patch": '{"type":"update_file","path":"a","diff":"-x"}',
+}
+
+
+@pytest.mark.parametrize("name", TYPED_CALLS)
+def test_a_typed_call_is_recovered_whichever_event_of_its_log_is_missing(name: str) -> None:
+    stream = machine(strategies.TOOLS)
+    first, events = encode(stream.snapshot), stream.start()
+    for delta in call_in_pieces(name, TYPED_CALLS[name]):
+        events += stream.apply(delta)
+    log = log_of(events)
+    for missing in range(len(log)):
+        recovered = recover("resp_1", first, [*log[:missing], *log[missing + 1 :]])
+        assert recovered.response["status"] == "failed"
+    whole = recover("resp_1", first, log).response["output"][0]
+    assert whole == {**to_builtins(stream.snapshot.output[0]), "status": "incomplete"}

@@ -66,6 +66,17 @@ ENVELOPE = "*** Begin Patch\n*** Add File: a.txt\n+one\n+two\n*** End Patch\n"
             {},
             {"type": "create_file", "path": "a", "diff": "+x"},
         ),
+        (
+            '{"type": "create", "path": "a", "diff": "+x"}',
+            {},
+            {"type": "create_file", "path": "a", "diff": "+x"},
+        ),
+        ('{"type": "DELETE", "path": "a"}', {}, {"type": "delete_file", "path": "a"}),
+        (
+            '{"operation": "add_file", "file_path": "a", "content": "+x"}',
+            {},
+            {"type": "create_file", "path": "a", "diff": "+x"},
+        ),
         ('{"type": "move_file", "path": "a"}', {}, {"type": "update_file", "path": "a", "diff": ""}),
         ("{}", {}, {"type": "update_file", "path": "", "diff": ""}),
         ('{"type": "create_file", "path": "a"}', {}, {"type": "create_file", "path": "a", "diff": ""}),
@@ -86,8 +97,16 @@ def test_arguments_of_another_shape_are_delivered_and_reported(
     assert diagnostics == {"odd_arguments"}
 
 
-def test_a_patch_of_several_files_is_not_cut_to_its_first() -> None:
-    patch = "*** Begin Patch\n*** Update File: a\n@@\n-x\n*** Update File: b\n@@\n-y\n*** End Patch"
+@pytest.mark.parametrize(
+    "sections",
+    [
+        "*** Update File: a\n@@\n-x\n*** Update File: b\n@@\n-y\n",
+        "*** Delete File: a\n*** Update File: b\n@@\n-y\n",
+        "*** Update File: a\n*** Move to: b\n@@\n-y\n",
+    ],
+)
+def test_a_patch_of_several_files_is_not_cut_to_its_first(sections: str) -> None:
+    patch = f"*** Begin Patch\n{sections}*** End Patch"
     result, _, diagnostics = made(patch, type="custom")
     assert result == {"type": "update_file", "path": "", "diff": patch}
     assert diagnostics == {"odd_arguments"}

@@ -49,6 +49,9 @@ def test_commands_stream_and_end_as_the_model_wrote_them(commands: list[str], si
         ('{"commands": "ls -a"}', ["ls -a"]),
         ('{"cmd": ["echo", "a b"]}', ["echo 'a b'"]),
         ('{"action": {"command": ["ls", 1]}}', ["ls 1"]),
+        ('{"commands": [["ls", "-a"], ["pwd"]]}', ["ls -a", "pwd"]),
+        ('{"commands": [{"command": "ls -a"}, {"cmd": ["pwd"]}]}', ["ls -a", "pwd"]),
+        ('{"commands": ["ls -a", 5]}', ["ls -a"]),
         ("{}", []),
         ("5", ["5"]),
     ],
@@ -58,6 +61,14 @@ def test_arguments_of_another_shape_still_run_and_are_reported(arguments: str, c
     assert item["action"]["commands"] == commands
     assert [event["command"] for event in of_type(events, "shell_call_command.done")] == commands
     assert diagnostics == {"odd_arguments"}
+
+
+def test_commands_in_the_form_of_the_item_stream_one_by_one() -> None:
+    item, events, diagnostics = made('{"action": {"commands": ["ls -la", "echo hi > x"], "timeout_ms": 5}}')
+    assert item["action"]["commands"] == ["ls -la", "echo hi > x"]
+    assert item["action"]["timeout_ms"] == 5
+    assert len(of_type(events, "shell_call_command.delta")) > 10
+    assert diagnostics == set()
 
 
 def test_text_without_json_is_one_command() -> None:

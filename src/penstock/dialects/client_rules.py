@@ -139,8 +139,11 @@ class ClientRules:
         return []
 
     def _end(self, delta: FinishDelta | ErrorDelta) -> list[Delta]:
-        held = [each for calls in self._unnamed_calls.values() for each in calls]
+        held: list[Delta] = [each for calls in self._unnamed_calls.values() for each in calls]
         self._unnamed_calls.clear()
+        if isinstance(delta, FinishDelta):
+            for key, call in self._wrapped_calls.items():
+                held += call.end(key)
         return [*held, delta]  # the state machine reports a call without a name
 
 
@@ -160,11 +163,18 @@ class WrappedCall:
 
     def __init__(self) -> None:
         self._is_open = False
+        self._has_ended = False
+
+    def end(self, key: Key | None) -> list[Delta]:
+        """Return the end of the arguments, if the upstream sent none: some end a response without it."""
+        is_cut = self._is_open and not self._has_ended
+        return self.wrap(ToolCallDelta(key, whole=True)) if is_cut else []
 
     def wrap(self, delta: ToolCallDelta) -> list[Delta]:
         text = delta.arguments
         if isinstance(text, dict):
             return [delta]
+        self._has_ended = self._has_ended or delta.whole
         if delta.whole and (text is not None or not self._is_open):
             return [replace(delta, arguments=_HEAD + _escaped(text or "") + _TAIL)]
         if delta.whole:

@@ -126,7 +126,10 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, socket.gaierror):
         return "the host name cannot be resolved; check the address"
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(cause, ConnectionResetError):
-        return "the connection was closed during the TLS handshake. If the server does not support TLS, use http://"
+        return (
+            "the connection was closed during the TLS handshake; if the server does not support TLS, "
+            "use http://"
+        )
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the server closed it without a response"
     if isinstance(error, aiohttp.ClientPayloadError):

@@ -18,6 +18,8 @@ from penstock.protocol.items import (
     CustomToolCallOutput,
     FunctionCallOutput,
     Item,
+    LocalShellCall,
+    LocalShellCallOutput,
     ShellCallOutput,
 )
 
@@ -35,7 +37,7 @@ def with_call_ids(items: Sequence[Item], begin: int = 0) -> list[Item]:
     Raise `DecodeError` for the first output that could belong to several calls, or to none. `begin` is how
     many of the items are from earlier turns: those are not the client's to correct, and stay as they are.
     """
-    found = list(items)
+    found = _with_local_shell_ids(items)
     if not any(map(lacks_call_id, found)):
         return found
     answered = Counter(item.call_id for item in found if isinstance(item, _OUTPUTS) and item.call_id)
@@ -55,6 +57,17 @@ def with_call_ids(items: Sequence[Item], begin: int = 0) -> list[Item]:
     for kind, places in outputs.items():
         _settle(found, calls.get(kind, []), places, begin)
     return found
+
+
+def _with_local_shell_ids(items: Sequence[Item]) -> list[Item]:
+    """Return the items with the call id of each `local_shell_call_output` that names its call's item id."""
+    calls = {item.id: item.call_id for item in items if isinstance(item, LocalShellCall) and item.id}
+    return [
+        replace(item, call_id=calls[item.id])
+        if isinstance(item, LocalShellCallOutput) and not item.call_id and item.id in calls
+        else item
+        for item in items
+    ]
 
 
 def _settle(items: list[Item], calls: list[str], places: list[int], begin: int) -> None:

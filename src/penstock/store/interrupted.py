@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,8 @@ from msgspec import Struct
 
 from penstock.store.contract import Closed, LoggedEvent, StoredItem
 from penstock.stream.recovery import recover
+
+_log = logging.getLogger("penstock.store")
 
 
 class InterruptedTurn(Struct, frozen=True):
@@ -23,7 +26,13 @@ def end_interrupted(
     id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0
 ) -> InterruptedTurn:
     """End a turn as its log shows, or else as failed. `response` is the first snapshot, `events` the log."""
-    recovered = recover(id, response, ((event.sequence, event.data) for event in events))
+    log = [(event.sequence, event.data) for event in events]
+    try:
+        recovered = recover(id, response, log)
+    except Exception:
+        # A log that cannot be read must not keep the store from opening: the turn ends without its output.
+        _log.exception("cannot recover the output of an interrupted turn", extra={"response_id": id})
+        recovered = recover(id, response, [(log[-1][0], b"")] if log else [])
     missing = [
         LoggedEvent(event["sequence_number"], now, msgspec.json.encode(event)) for event in recovered.events
     ]

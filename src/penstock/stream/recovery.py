@@ -182,12 +182,12 @@ def _end_text(item: _OpenItem, event: Json) -> None:
 
 
 def _extend_command(item: _OpenItem, event: Json) -> None:
-    commands = item.fields["action"]["commands"]
+    commands, index = item.fields["action"]["commands"], event["command_index"]
     step = event["type"].rpartition(".")[2]
-    if step == "added":
-        commands.append("")
-    elif step == "delta":
-        commands[-1] += event["delta"]
+    if index == len(commands):
+        commands.append("")  # with or without its `added`
+    if step == "delta":
+        commands[index] += event["delta"]
     item.is_text_done = step == "done"
 
 
@@ -221,7 +221,7 @@ WITHOUT_CONTENT: frozenset[type[Event]] = frozenset(
         ShellOutputEvent,
     }
 )
-"""Shapes of events that do not change an item; recovery ignores them."""
+"""Shapes of events that do not change an item. A test checks that each shape is here or in `ITEM_CHANGES`."""
 
 
 class RecoveredOutput:
@@ -242,7 +242,7 @@ class RecoveredOutput:
         if shape is OutputItemEvent:
             self._put_item(index, event)
         elif shape in ITEM_CHANGES and index in self._open:
-            with suppress(KeyError, TypeError):  # the log has a gap: an earlier event is missing
+            with suppress(LookupError, TypeError):  # the log has a gap: an earlier event is missing
                 ITEM_CHANGES[shape](self._open[index], event)
 
     def _put_item(self, index: int, event: Json) -> None:

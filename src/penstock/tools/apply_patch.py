@@ -43,6 +43,12 @@ _ENVELOPE = re.compile(
     r"(.*?)(?:\n?\*{3} End Patch\s*)?\Z",
     re.DOTALL,
 )
+_OTHER_NAMES = {
+    **dict.fromkeys(("create", "add", "new"), CREATE),
+    **dict.fromkeys(("update", "edit", "modify"), UPDATE),
+    **dict.fromkeys(("delete", "remove"), DELETE),
+}
+"""Names of the operations that models use as well, without `_file`."""
 _ENVELOPE_OPERATIONS = {"Add": CREATE, "Update": UPDATE, "Delete": DELETE}
 
 
@@ -55,11 +61,13 @@ class ApplyPatchCallStream(TypedCallStream):
         self._fields: dict[str, list[str]] = {"type": [], "path": [], "diff": []}
         self._ended: set[str] = set()
         self._unsent: list[str] = []
-        """Text of the diff without an event yet: the call is not announced, or has no diff."""
+        """Text of the diff without an event yet: the call is not announced."""
+        self._type = ""
+        """The operation, once it is complete."""
 
     @property
     def is_ready(self) -> bool:
-        return {"type", "path"} <= self._ended and self._text("type") in OPERATIONS
+        return "path" in self._ended and self._type in OPERATIONS
 
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:
         for piece in [] if self.raw else self._strings.feed(fragment):
@@ -70,11 +78,12 @@ class ApplyPatchCallStream(TypedCallStream):
                 self._unsent += [piece.text] if name == "diff" else []
                 if piece.ended:
                     self._ended.add(name)
+                    self._type = self._text("type") if name == "type" else self._type
         return self._diff_delta(number)
 
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:
         events = self._diff_delta(number)
-        if self._text("type") == DELETE:
+        if self._type == DELETE:
             return events
         if complete and "diff" not in self._ended:
             self._flaw = self._flaw or "the arguments have no `diff`"
@@ -92,20 +101,20 @@ class ApplyPatchCallStream(TypedCallStream):
         fields = (None if self.raw else fields_of(self.received, _WRAPPER)) or {}
         texts = {name: text_of(value) for name, value in fields.items()}
         patch = self.received if self.raw else texts.get("input") or texts.get("patch") or ""
+        type = texts.get("type") or texts.get(_WRAPPER) or ""
         operation = _from_envelope(patch) or {
-            "type": texts.get("type") or texts.get(_WRAPPER) or "",
+            "type": _OTHER_NAMES.get(type.lower().removesuffix("_file"), UPDATE),
             "path": texts.get("path") or texts.get("file_path") or "",
-            "diff": texts.get("diff") or patch,
+            "diff": texts.get("diff") or texts.get("content") or patch,
         }
-        if operation["type"] not in OPERATIONS:
-            operation["type"] = UPDATE
+        self._type = operation["type"]
         self._fields = {name: [text] for name, text in operation.items()}
         self._unsent = [operation["diff"]] if operation["diff"] else []
         self._ended = set(operation)
 
     def item(self, status: str) -> ApplyPatchCall:
-        operation: JsonObject = {"type": self._text("type"), "path": self._text("path")}
-        if operation["type"] != DELETE:
+        operation: JsonObject = {"type": self._type, "path": self._text("path")}
+        if self._type != DELETE:
             sent = len(self._fields["diff"]) - len(self._unsent)
             operation["diff"] = "".join(self._fields["diff"][:sent])
         return ApplyPatchCall(id=self.item_id, call_id=self.call_id, operation=operation, status=status)
@@ -114,10 +123,12 @@ class ApplyPatchCallStream(TypedCallStream):
         return "".join(self._fields[name])
 
     def _diff_delta(self, number: Numbers) -> list[Event]:
+        if self.output_index < 0 or not self._unsent or self._type == DELETE:
+            return []  # nothing is joined before it is sent: the cost must not depend on what came before
         text = "".join(self._unsent)
-        if self.output_index < 0 or not text or self._text("type") == DELETE:
-            return []
         self._unsent.clear()
+        if not text:
+            return []
         return [
             PatchDiffEvent(
                 type="response.apply_patch_call_operation_diff.delta",
@@ -132,7 +143,7 @@ class ApplyPatchCallStream(TypedCallStream):
 def _from_envelope(patch: str) -> dict[str, str] | None:
     """Return the operation of a patch for one file in the `*** Begin Patch` format, which models know too."""
     found = _ENVELOPE.match(patch)
-    if found is None or "\n*** " in found[3]:
+    if found is None or "\n*** " in f"\n{found[3]}":
         return None
     return {"type": _ENVELOPE_OPERATIONS[found[1]], "path": found[2].strip(), "diff": found[3]}
 

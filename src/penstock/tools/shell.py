@@ -42,6 +42,7 @@ _PARAMETERS: dict[str, Any] = {
     },
     "required": ["commands"],
 }
+_WRAPPER = "action"
 _COMMAND_FIELDS = ("commands", "command", "cmd", "input")
 _LIMITS = ("max_output_length", "timeout_ms")
 
@@ -60,17 +61,21 @@ class ShellCallStream(TypedCallStream):
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:
         events: list[Event] = []
         for piece in [] if self.raw else self._strings.feed(fragment):
-            if piece.path[:1] == ("commands",) and len(piece.path) == 2:
+            path = piece.path[1:] if piece.path[:1] == (_WRAPPER,) else piece.path
+            if path[:1] == ("commands",) and len(path) == 2:
                 events += self._add(piece.text, number, ended=piece.ended)
         return events
 
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:
         events: list[Event] = []
         if complete:
-            fields = None if self.raw else fields_of(self.received, "action")
+            fields = None if self.raw else fields_of(self.received, _WRAPPER)
             self._limits = {name: positive((fields or {}).get(name)) for name in _LIMITS}
+            commands = (fields or {}).get("commands")
             if not self._commands:
                 events = self._odd_commands(fields, number)
+            elif isinstance(commands, list) and len(commands) != len(self._commands):
+                self._flaw = "`commands` has values that are not strings; they were dropped"
         if self._in_command:
             events += self._add("", number, ended=True)
         return events
@@ -113,13 +118,19 @@ class ShellCallStream(TypedCallStream):
         self._flaw = "the arguments have no list of strings `commands`"
         if self.raw or fields is None:
             return self._add(self.received, number, ended=True) if self.received.strip() else []
-        found = next((fields[name] for name in _COMMAND_FIELDS if name in fields), None)
-        if isinstance(found, str) and found:
-            return self._add(found, number, ended=True)
-        if isinstance(found, list) and found:
-            words = [word if isinstance(word, str) else json_of(word) for word in found]
-            return self._add(shlex.join(words), number, ended=True)
-        return []
+        commands = fields.get("commands")
+        found = commands if isinstance(commands, list) else [fields]
+        lines = [line for command in found if (line := _command_line(command))]
+        return [event for line in lines for event in self._add(line, number, ended=True)]
+
+
+def _command_line(command: Any) -> str:
+    """Return a command line from what a model wrote in its place: a text, words, or an object with either."""
+    if isinstance(command, dict):
+        command = next((command[name] for name in _COMMAND_FIELDS if name in command), "")
+    if isinstance(command, list):
+        return shlex.join(word if isinstance(word, str) else json_of(word) for word in command)
+    return command if isinstance(command, str) else ""
 
 
 def _arguments(call: ShellCall) -> str:
@@ -137,7 +148,11 @@ def _content(output: ShellCallOutput, _: Any) -> str:
 def _result(result: JsonObject, title: str) -> str:
     outcome = object_of(result.get("outcome"))
     code = outcome.get("exit_code")
-    ended = "timed out" if outcome.get("type") == "timeout" else f"exit code {0 if code is None else code}"
+    ended = (
+        "timed out"
+        if outcome.get("type") == "timeout"
+        else f"exit code {'unknown' if code is None else code}"
+    )
     printed = [(name, text_of(result.get(name))) for name in ("stdout", "stderr")]
     return "\n".join([f"{title}{ended}", *(f"{name}:\n{text}" for name, text in printed if text)])
 

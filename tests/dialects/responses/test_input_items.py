@@ -121,7 +121,7 @@ def test_other_endpoints_get_functions() -> None:
     assert items(input_items, OTHER, tools=[PATCH]) == [
         *pair("c2", "apply_patch", '{"input":"x"}', "ok"),
         *pair("c3", "mcp__docs__search", "{}", "a\nb"),
-        *pair("c5", "shell", '{"commands":["ls"]}', "exit code 0\nstdout:\na"),
+        *pair("c5", "shell", '{"commands":["ls"]}', "exit code unknown\nstdout:\na"),
         *pair("c6", "n__lost_tool", "{}", [IMAGE]),
     ]
 

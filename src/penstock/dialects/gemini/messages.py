@@ -103,8 +103,10 @@ class _ContentsWriter:
         media: list[Part] = []
         for output in turn.outputs:
             text, others = self._output(output)
-            inside = [part for part in others if self._traits.media_in_outputs and _fits_response(part)]
-            others = [part for part in others if part not in inside]
+            inside: list[Part] = []
+            if self._traits.media_in_outputs:
+                inside = [part for part in others if _fits_response(part)]
+                others = [part for part in others if not _fits_response(part)]
             function = {
                 "id": output.id,
                 "name": output.name,

@@ -231,8 +231,10 @@ class InputItems:
         if self._types[call_id] in _OUTPUT_TYPES:
             self._add_output(call_id, self._parts.output(marked_parts(item, self._content(item))))
         elif isinstance(item, LocalShellCallOutput):
-            # Its `id` is the id of the call; it has no `call_id`.
-            self._rendered.append(_without_id(item) | {"id": self._call_ids[call_id]})
+            # For OpenAI, its `id` is the id of the call; it has no `call_id`.
+            rendered = _without_id(item) | {"id": self._call_ids[call_id]}
+            rendered.pop("call_id", None)
+            self._rendered.append(rendered)
         else:
             self._rendered.append(_without_id(item) | {"call_id": self._call_ids[call_id]})
 

@@ -293,8 +293,9 @@ class ResponsesReader:
             end = self._call_delta(item, raw, arguments=full, whole=True)
             return [end, *item.pending]
         # Without an id, the assembler decides by the arguments whether it is a repeat or another call.
-        id = item.call_id if channel is INPUT else None
-        end = ToolCallDelta(first.key, id=id, arguments=full, whole=True)
+        is_custom = channel is INPUT
+        id, type = (item.call_id, "custom") if is_custom else (None, None)
+        end = ToolCallDelta(first.key, id=id, type=type, arguments=full, whole=True)
         if first.done:
             return [end]
         first.pending.append(end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.errors import StoreError
-from penstock.gateway.api.retrieve import stream_response
+from penstock.gateway.api.retrieve import accented, stream_response
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
@@ -56,7 +56,7 @@ async def answer_later(gateway: Gateway, exchange: Exchange, prepared: Prepared)
     elif prepared.verdict.stream:
         await stream_response(gateway, exchange, prepared.turn.tenant, queued, -1, prepared.accent)
     else:
-        await exchange.answer(200, encode(queued))
+        await exchange.answer(200, encode(accented(queued, prepared.accent)))
 
 
 async def _run(

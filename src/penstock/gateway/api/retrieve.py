@@ -102,10 +102,15 @@ def accented_response(
     response = _response_of(stored)
     if not includes(accent, _made_for(stored)):
         response = with_permitted_citations(response, accent)
+    return accented(response, accent)
+
+
+def accented(response: Response, accent: str) -> Response:
+    """Return a response of the state machine as this accent has it."""
     event = LifecycleEvent(type="response.completed", sequence_number=0, response=response)
-    accented = ACCENTS[accent]()(event)
-    assert isinstance(accented, LifecycleEvent)
-    return accented.response
+    converted = ACCENTS[accent]()(event)
+    assert isinstance(converted, LifecycleEvent)
+    return converted.response
 
 
 async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredResponse:

@@ -241,7 +241,7 @@ class Socket:
         return self._lanes.setdefault(stream_id, _Lane(stream_id))
 
     async def _refuse_steering(self, frame: str) -> None:
-        id, input = steered_response(frame)
+        id, input = await run_heavy(weight_of(frame), steered_response, frame)
         lanes = (lane.stream_id for lane in self._lanes.values() if id and lane.response_id == id)
         await self._send_text(steer_failed(id, input, next(lanes, _DEFAULT)))
 
