@@ -111,7 +111,7 @@ def test_a_turn_with_a_fallback_is_explained(
     assert text.index(" s  failed: ") < request
     assert request < text.index("opened message")
     (record,) = exported(folder, id)
-    assert record["input"][0]["content"] == SECRET_PROMPT
+    assert record["input"][0]["content"] == [{"type": "input_text", "text": SECRET_PROMPT}]
     assert [each["kind"] for each in record["traces"]][:4] == ["request", "failure", "request", "answer"]
     assert SECRET_KEY not in json.dumps(record)
 

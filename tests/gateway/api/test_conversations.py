@@ -37,7 +37,7 @@ def user(text: str, **fields: Any) -> Json:
 
 
 def contents(reply: Reply) -> list[Any]:
-    return [each["content"] for each in reply.json["data"]]
+    return [each["content"][0]["text"] for each in reply.json["data"]]
 
 
 @pytest.mark.e2e
@@ -52,12 +52,13 @@ def test_an_empty_conversation_can_be_created(penstock: Running, body: Any) -> N
 def test_items_are_added_listed_found_and_deleted(penstock: Running) -> None:
     id = ask(penstock, body={"items": [user("0"), user("1", id="msg_mine")]}).json["id"]
     added = ask(penstock, f"/{id}/items", {"items": [user("2"), user("3")]}).json
-    assert (added["object"], [each["content"] for each in added["data"]]) == ("list", ["2", "3"])
+    texts = [each["content"][0]["text"] for each in added["data"]]
+    assert (added["object"], texts) == ("list", ["2", "3"])
     assert contents(get(penstock, f"/{id}/items?order=asc")) == ["0", "1", "2", "3"]
     page = get(penstock, f"/{id}/items?limit=3")
     assert (contents(page), page.json["has_more"]) == (["3", "2", "1"], True)
     assert contents(get(penstock, f"/{id}/items?after={page.json['last_id']}")) == ["0"]
-    assert get(penstock, f"/{id}/items/msg_mine").json["content"] == "1"
+    assert get(penstock, f"/{id}/items/msg_mine").json["content"][0]["text"] == "1"
     left = ask(penstock, f"/{id}/items/msg_mine", method="DELETE").json
     assert left["object"] == "conversation"
     assert contents(get(penstock, f"/{id}/items?order=asc")) == ["0", "2", "3"]

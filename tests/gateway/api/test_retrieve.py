@@ -279,7 +279,7 @@ def test_ids_chosen_by_clients_may_repeat(penstock: Running, upstream: ScriptedU
         made = penstock.ask({"model": model, "input": items}).last["id"]
     assert [content for _, content in sent_to(upstream, model, 1)] == ["part 0", "part 1"]
     data = get(penstock, f"{made}/input_items?order=asc").json["data"]
-    assert [each["content"] for each in data] == ["part 0", "part 1"]
+    assert [each["content"][0]["text"] for each in data] == ["part 0", "part 1"]
     penstock.whole(model, "more", previous_response_id=made)
     assert [content for _, content in sent_to(upstream, model, 2)] == ["part 0", "part 1", "ok", "more"]
 

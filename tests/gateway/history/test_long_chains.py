@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.protocol.response import Response
+from penstock.protocol.wire import encode
 from penstock.store.contract import Closed, Opened, StoredItem
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.gateway.configs import SHARED_CONFIG
@@ -42,7 +44,8 @@ async def keep(store: SqliteStore, number: int) -> None:
         patience=30,
     )
     output = (message(f"msg_said_{number}", "assistant", f"answer {number}"),)
-    assert await store.close(id, Closed(status="completed", response=b"{}", output=output), patience=30)
+    response = encode(Response(id=id, model="m", created_at=1, status="completed"))
+    assert await store.close(id, Closed(status="completed", response=response, output=output), patience=30)
 
 
 async def seed(file: Path, count: int) -> None:

@@ -46,7 +46,8 @@ def test_keys_of_tool_servers_reach_the_upstream_and_are_stored_nowhere(tmp_path
             items = running.ask(path=f"/v1/responses/{again.last['id']}/input_items", method="GET")
         sent = scripted.asked_for(RESPONSES)[0]
     assert sent.json["tools"][0]["authorization"] == SECRET_KEY
-    assert first.last["tools"] == [{name: SERVER[name] for name in ("type", "server_label", "server_url")}]
+    public = {name: SERVER[name] for name in ("type", "server_label", "server_url")}
+    assert first.last["tools"] == [public, public]  # declared in `tools`, and in the input
     for reply in (first, again, kept, items):
         assert SECRET_KEY.encode() not in reply.body
     exported = subprocess.run(

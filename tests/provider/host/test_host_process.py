@@ -309,7 +309,7 @@ def test_a_failure_after_parts_keeps_them(host: HostProcess, upstream: ScriptedU
             "wait 77 s",
         ),
         (refused(404, "model_not_found", "gone"), "NotFound", "model_not_found", "has no model one"),
-        (refused(403, "forbidden", "not you"), "NoPermissions", "forbidden", "not allowed"),
+        (refused(403, "forbidden", "not you"), "NoPermissions", "forbidden", "not have permission"),
         (
             refused(400, "context_length_exceeded", "too long"),
             "",
