@@ -17,8 +17,9 @@ from penstock.protocol.events import (
     UnknownEvent,
 )
 from penstock.protocol.items import CustomToolCall, Item
-from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
+from penstock.protocol.tools import CustomTool, Tool
 from penstock.stream.accents import PORTABLE_EVENTS
+from penstock.tools.identity import flat
 
 ORDER = ("openresponses", "copilot", "openai")
 """The accents, the strictest first."""
@@ -58,7 +59,7 @@ class Permissions:
         self.is_strict = accent == "openresponses"
         self._gets_sub_events = accent == "openai"
         self._citations = _CITATIONS.get(accent, OPENAI_CITATIONS)
-        declared = list(_flat(tools))
+        declared = [tool for _, tool in flat(tools)]
         self._types = {tool.type.rpartition(":")[2] for tool in declared}
         self._custom = {tool.name for tool in declared if isinstance(tool, CustomTool)}
 
@@ -100,11 +101,3 @@ class Permissions:
 def includes(accent: str, other: str) -> bool:
     """Return whether `accent` permits everything that `other` permits."""
     return ORDER.index(accent) >= ORDER.index(other)
-
-
-def _flat(tools: Iterable[Tool]) -> Iterable[Tool]:
-    for tool in tools:
-        if isinstance(tool, NamespaceTool):
-            yield from _flat(tool.tools)
-        else:
-            yield tool
