@@ -494,6 +494,11 @@ def test_a_late_output_of_a_chain_is_accepted() -> None:
         (Message(role="user", content=[], status="incomplete"), {"content": [], "status": "incomplete"}),
         (FunctionCallOutput(call_id="c", output="a"), {"output": "a"}),
         (UnknownItem(type="configuration_update", extra={"text": {}}), {"text": {}}),
+        (
+            UnknownItem(type="openai:web_search_call", extra={"action": {"query": "q"}}),
+            {"type": "web_search_call", "action": {"query": "q"}},
+        ),
+        (UnknownItem(type="acme:note"), {"type": "acme:note"}),
     ],
 )
 def test_a_stored_item_is_normalised(given: Item, expected: Json) -> None:

@@ -32,10 +32,11 @@ from penstock.protocol.items import (
     ItemReference,
     Message,
     ToolSearchOutput,
+    UnknownItem,
 )
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.tools import public_tools
-from penstock.protocol.wire import encode, parse, read
+from penstock.protocol.wire import encode, parse, read, to_builtins
 from penstock.store.contract import Store, StoredItem
 from penstock.store.reasoning_memory import ReasoningSource, restore_known_reasoning
 
@@ -148,12 +149,29 @@ def normalised(item: Item) -> Item:
     """Return an item as SDKs expect stored input: content as a list of parts, and a status (decision 35,
     field F9)."""
     changes: dict[str, Any] = {}
+    item = _without_prefix(item)
     if isinstance(item, Message | AgentMessage) and isinstance(item.content, str):
         is_output = isinstance(item, Message) and item.role == "assistant"
         changes["content"] = [OutputText(text=item.content) if is_output else InputText(text=item.content)]
     if getattr(item, "status", None) is UNSET:
         changes["status"] = "completed"
     return replace(item, **changes) if changes else item
+
+
+_PREFIX = "openai:"
+"""What the types of OpenAI's own items begin with in the strict accent (decision 1)."""
+
+
+def _without_prefix(item: Item) -> Item:
+    """Return an item that a client sends back under the name that the strict accent gave it, as it was."""
+    if not isinstance(item, UnknownItem) or not item.type.startswith(_PREFIX):
+        return item
+    plain = {**to_builtins(item), "type": item.type.removeprefix(_PREFIX)}
+    try:
+        found = read({"input": [plain]}, CreateResponse).input
+    except DecodeError:
+        return item
+    return found[0] if isinstance(found, list) else item
 
 
 def read_items(stored: Sequence[StoredItem]) -> list[Item]:
