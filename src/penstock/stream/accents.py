@@ -271,7 +271,15 @@ def _is_portable(item: Item) -> bool:
 
 def _with_slug(type: str) -> str:
     """Prefix a type outside the specification with its vendor, by default OpenAI (spec N35, spec N58)."""
-    return type if ":" in type else f"openai:{type}"
+    return type if ":" in type else f"{_DEFAULT_SLUG}{type}"
+
+
+def without_slug(type: str) -> str:
+    """Return a type without the prefix that this accent gives to OpenAI's own types."""
+    return type.removeprefix(_DEFAULT_SLUG)
+
+
+_DEFAULT_SLUG = "openai:"
 
 
 def _as_summary(part: ContentPart) -> ContentPart:

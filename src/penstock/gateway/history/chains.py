@@ -39,6 +39,7 @@ from penstock.protocol.tools import public_tools
 from penstock.protocol.wire import encode, parse, read, to_builtins
 from penstock.store.contract import Store, StoredItem
 from penstock.store.reasoning_memory import ReasoningSource, restore_known_reasoning
+from penstock.stream.accents import without_slug
 
 _LONGEST_ID = 64
 _GENERIC = "item_"
@@ -158,15 +159,12 @@ def normalised(item: Item) -> Item:
     return replace(item, **changes) if changes else item
 
 
-_PREFIX = "openai:"
-"""What the types of OpenAI's own items begin with in the strict accent (decision 1)."""
-
-
 def _without_prefix(item: Item) -> Item:
-    """Return an item that a client sends back under the name that the strict accent gave it, as it was."""
-    if not isinstance(item, UnknownItem) or not item.type.startswith(_PREFIX):
+    """Return an item that a client sends back under the name that the strict accent gave it, as it was
+    (decision 1)."""
+    if not isinstance(item, UnknownItem) or without_slug(item.type) == item.type:
         return item
-    plain = {**to_builtins(item), "type": item.type.removeprefix(_PREFIX)}
+    plain = {**to_builtins(item), "type": without_slug(item.type)}
     try:
         found = read({"input": [plain]}, CreateResponse).input
     except DecodeError:
