@@ -69,8 +69,12 @@ class LawfulStream(Struct):
 
 def _call(item: JSON) -> tuple[str, Any]:
     match item["type"]:
-        case "shell_call":
-            return "shell", item["action"]
+        case "shell_call" | "local_shell_call" as type:
+            return type.removesuffix("_call"), item["action"]
+        case "apply_patch_call":
+            return "apply_patch", item["operation"]
+        case "tool_search_call":
+            return "tool_search", item["arguments"]
         case "custom_tool_call":
             return item["name"], {"input": item["input"]}
         case _:
