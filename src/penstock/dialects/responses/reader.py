@@ -177,8 +177,14 @@ class ResponsesReader:
                 deltas += item.supply_parts(item.announced)
             elif item.type in LATE and not truncated:
                 deltas += self._hosted(item, item.announced, done=True)
-        for item, raw in self._truncated:
-            fields = raw if truncated else {name: raw[name] for name in raw if name != "status"}
+        ended = [
+            (item, raw if truncated else {name: raw[name] for name in raw if name != "status"})
+            for item, raw in self._truncated
+        ]
+        # All are announced before the first one ends: nothing may follow an incomplete item (spec N27).
+        for item, fields in ended:
+            deltas += self._hosted(item, fields, done=False) if item.type in LATE else []
+        for item, fields in ended:
             deltas += self._hosted(item, fields, done=True)
         return deltas
 
