@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from penstock.dialects.envelope import (
-    ENCRYPTED,
     MOST_BYTES,
     Envelope,
     foreign_to,
@@ -20,7 +19,7 @@ from penstock.dialects.envelope import (
     unseal,
 )
 from penstock.dialects.plan import Target
-from penstock.protocol.request import CreateResponse
+from penstock.protocol.request import ENCRYPTED_REASONING, CreateResponse
 from penstock.stream.deltas import DiagnosticDelta, OpaqueReasoning
 
 CLAUDE = Target(model="m", dialect="anthropic", vendor="anthropic", family="claude", key_fingerprint="k1")
@@ -99,7 +98,12 @@ def test_a_payload_that_could_not_be_opened_again_is_reported(payload: Any) -> N
 
 @pytest.mark.parametrize(
     ("request_fields", "expected"),
-    [({}, False), ({"store": True}, False), ({"store": False}, True), ({"include": [ENCRYPTED]}, True)],
+    [
+        ({}, False),
+        ({"store": True}, False),
+        ({"store": False}, True),
+        ({"include": [ENCRYPTED_REASONING]}, True),
+    ],
 )
 def test_plain_text_is_sealed_if_the_client_asks_for_it_or_the_response_is_not_stored(
     request_fields: dict[str, Any], expected: bool

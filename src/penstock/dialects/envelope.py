@@ -18,11 +18,8 @@ from msgspec import Struct
 
 from penstock.dialects.plan import Target
 from penstock.protocol.large_json import has_more_values
-from penstock.protocol.request import CreateResponse
+from penstock.protocol.request import ENCRYPTED_REASONING, CreateResponse
 from penstock.stream.deltas import Delta, DiagnosticDelta, Key, OpaqueReasoning
-
-ENCRYPTED = "reasoning.encrypted_content"
-"""The value of `include` with which a client asks for `encrypted_content`."""
 
 _MARK = "pk1."
 """The prefix of version 1. Any other prefix is not an envelope of ours."""
@@ -108,7 +105,7 @@ def sealed_reasoning(
 def seals_text(request: CreateResponse) -> bool:
     """Return whether plain reasoning is sealed for this request: the client asks for it, or the response is
     not stored, so that only the client can keep it."""
-    return ENCRYPTED in (request.include or ()) or request.store is False
+    return ENCRYPTED_REASONING in (request.include or ()) or request.store is False
 
 
 def unseal(sealed: str) -> Envelope | None:
