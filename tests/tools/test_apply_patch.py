@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import UserList
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,7 +15,8 @@ from hypothesis import strategies as st
 from penstock.protocol.items import ApplyPatchCall, ApplyPatchCallOutput
 from penstock.protocol.tools import ApplyPatchTool, Tool
 from penstock.stream.deltas import FinishDelta, FinishReason
-from penstock.tools.apply_patch import FAMILY
+from penstock.tools.apply_patch import FAMILY, ApplyPatchCallStream
+from penstock.tools.family import ToolIdentity
 from tests.stream.running import call_in_pieces, codes, of_type, run
 
 TOOLS: list[Tool] = [ApplyPatchTool()]
@@ -139,3 +143,26 @@ def test_an_earlier_call_and_its_output_are_readable() -> None:
         "failed: no such file",
         "completed",
     ]
+
+
+class CountedPieces(UserList[str]):
+    """Counts how often its pieces are read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[str]:
+        type(self).reads += len(self.data)
+        return iter(self.data)
+
+
+@pytest.mark.parametrize("first", [{}, {"type": "delete_file", "path": "a"}], ids=["diff first", "deleted"])
+def test_a_diff_that_waits_is_not_joined_again_with_every_fragment(first: dict[str, str]) -> None:
+    identity = ToolIdentity("apply_patch", "apply_patch", None, "apply_patch")
+    call = ApplyPatchCallStream(identity, item_id="apc_1", call_id="call_1")
+    call._unsent = CountedPieces()  # type: ignore[assignment]
+    CountedPieces.reads = 0
+    for character in json.dumps({**first, "diff": "x" * 500}):
+        call.feed(character, count().__next__)
+        if call.is_ready:
+            call.output_index = 0
+    assert CountedPieces.reads == 0

@@ -99,6 +99,13 @@ def test_openai_gets_its_own_types_back() -> None:
     assert request.diagnostics == []
 
 
+def test_a_local_shell_output_names_its_call_by_id_alone() -> None:
+    made = {"type": "local_shell_call", "call_id": "c-pk2", "action": {"type": "exec"}}
+    answered = {"type": "local_shell_call_output", "call_id": "c-pk2", "output": "a"}
+    [_, output] = items([made, answered])
+    assert output == {"type": "local_shell_call_output", "id": "c", "output": "a"}
+
+
 def test_other_endpoints_get_functions() -> None:
     input_items = [
         {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "apply_patch", "input": "x"},
