@@ -185,6 +185,19 @@ def test_the_answer_is_the_queued_response_and_the_turn_runs_without_its_client(
     with_gateway(test, upstream)
 
 
+def test_the_queued_response_is_in_the_clients_accent() -> None:
+    schema = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+
+    async def test(gateway: Gateway) -> None:
+        for accent, expected in (("openresponses", None), ("openai", {"type": "object"})):
+            options = {"model": "demo", "input": "Hi", "background": True, "text": {"format": schema}}
+            queued = await call(gateway, f"/v1/responses?accent={accent}", **options)
+            assert queued.json["text"]["format"]["schema"] == expected
+        await gateway.turns.ended.wait()
+
+    with_gateway(test)
+
+
 def test_a_streaming_client_that_disconnects_leaves_the_turn_running(verdicts: list[Json]) -> None:
     upstream, gate = paused_upstream()
 
