@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from penstock.dialects.client_rules import ClientRules, with_permitted_citations
 from penstock.dialects.plan import Plan, Target
 from penstock.dialects.registry import dialect
+from penstock.dialects.responses.reader import ResponsesReader
 from penstock.dialects.toolset import identities_of
 from penstock.protocol.content import Annotation, FileCitation, OutputText, UnknownAnnotation, UrlCitation
 from penstock.protocol.items import Item, Message, ShellCall, ToolSearchCall, UnknownItem, WebSearchCall
@@ -28,6 +29,7 @@ from penstock.protocol.tools import (
     WebSearchTool,
 )
 from penstock.protocol.wire import read, to_builtins
+from penstock.sse import Frame
 from penstock.stream.accents import ACCENTS
 from penstock.stream.deltas import (
     AnnotationDelta,
@@ -42,6 +44,7 @@ from penstock.stream.deltas import (
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.stream.permissions import ORDER, Permissions
 from tests.dialects.recordings import FOLDERS, files, frames, needs_recordings, plan_for, translate
+from tests.dialects.responses.stream_events import added, completed, custom, done
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import NOW, end, violations
@@ -206,6 +209,17 @@ def test_an_undeclared_custom_call_becomes_a_function_call(deltas: list[Delta]) 
         assert ClientRules(plan("openai", [tool])).apply(deltas) == deltas
     (call,) = run(deltas, CustomTool(name="patch"))["output"]
     assert (call["type"], call["input"]) == ("custom_tool_call", 'a"\n')
+
+
+def test_an_undeclared_custom_call_that_an_upstream_repeats_is_a_repeat_for_every_client() -> None:
+    """The repeat has another item id, as some gateways send it (ask B4)."""
+    call, again = custom("a"), custom("a", id="other")
+    sent = [added(0, call), done(0, call), added(1, again), done(1, again), completed(call, again)]
+    for accent in ORDER:
+        reader = ResponsesReader(plan(accent, []))
+        deltas = [delta for event in sent for delta in reader.feed(Frame(None, json.dumps(event)))]
+        found = dict(diagnostics(run(deltas, accent=accent)))
+        assert found == {"undeclared_tool": 1, "repeated_call": 1}, accent
 
 
 @pytest.mark.parametrize(("whole", "expected"), [(None, ""), ({"a": 1}, {"a": 1})])
