@@ -1,8 +1,8 @@
 """What an application sees of one client: a request, or a WebSocket.
 
-Our own server implements these on transports, and `gateway.http.asgi` on top of any ASGI server. Sending never
-waits: a channel accepts everything, and `is_writable` says whether to send more. An application that sends a lot
-waits in `drain`.
+Our own server implements these on transports, and `gateway.http.asgi` on top of any ASGI server. Sending
+never waits: a channel accepts everything, and `is_writable` says whether to send more. An application that
+sends a lot waits in `drain`.
 """
 
 from __future__ import annotations
