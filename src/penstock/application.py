@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.sealing import load_sealer
-from penstock.gateway.http.exchange import Message, Receive, Send
+from penstock.gateway.http.asgi import Message, Receive, Send
 from penstock.gateway.settings import Settings
 from penstock.gateway.storage import open_gateway_store, secret_folder
 

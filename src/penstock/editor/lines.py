@@ -65,11 +65,14 @@ class LineWriter:
         """Send bytes. Wait while the client does not read, for at most `client_timeout`."""
         try:
             async with self._lock, asyncio.timeout(self._limits.client_timeout):
+                channel = self._exchange.channel
                 if not self._exchange.status:
-                    await self._exchange.begin(200, HEADERS)
-                await self._exchange.send(
-                    {"type": "http.response.body", "body": body, "more_body": not is_last}
-                )
+                    self._exchange.begin(200, HEADERS)
+                if is_last:
+                    channel.end(body)
+                else:
+                    channel.write(body)
+                    await channel.drain()
                 self._last_write = asyncio.get_running_loop().time()
         except TimeoutError:
             self._exchange.abort()

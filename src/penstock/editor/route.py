@@ -144,14 +144,8 @@ async def _fail(
 async def _disconnect_watched(exchange: Exchange) -> AsyncIterator[asyncio.Event]:
     """Yield an event that is set when the client disconnects, which cancels its turn."""
     is_disconnected = asyncio.Event()
-
-    async def watch() -> None:
-        await exchange.wait_disconnected()
-        is_disconnected.set()
-
-    watching = asyncio.create_task(watch(), name="penstock parts")
+    exchange.channel.on_disconnect(is_disconnected.set)
     try:
         yield is_disconnected
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        exchange.channel.on_disconnect(None)

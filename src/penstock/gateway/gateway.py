@@ -96,19 +96,25 @@ class Gateway:
         """Return the result of `work`, which precedes the client's turn. If the client disconnects, cancel
         the work and raise `ClientDisconnected`: a follow-up may wait a long time for the response that it
         continues."""
-        working = asyncio.create_task(work)
-        disconnecting = asyncio.create_task(exchange.wait_disconnected())
+        task, is_gone = asyncio.current_task(), False
+        assert task is not None
+
+        def cancel() -> None:
+            nonlocal is_gone
+            is_gone = True
+            task.cancel()
+
+        exchange.channel.on_disconnect(cancel)
         self._waiting += 1
         try:
-            await asyncio.wait({working, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                raise ClientDisconnected
-            return working.result()
+            return await work
+        except asyncio.CancelledError:
+            if is_gone and task.uncancel() == 0:
+                raise ClientDisconnected from None
+            raise
         finally:
             self._waiting -= 1
-            working.cancel()
-            disconnecting.cancel()
-            await asyncio.gather(working, disconnecting, return_exceptions=True)
+            exchange.channel.on_disconnect(None)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Start work that no client waits for."""

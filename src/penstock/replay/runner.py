@@ -95,7 +95,7 @@ async def _replay(recording: Recording) -> Replayed:
     )
     stage.begin(turn, verdict)
     if request.background:
-        await stage.write([*machine.start(queued=True), *machine.begin()])
+        stage.write([*machine.start(queued=True), *machine.begin()])
     await turn.run(stage)
     return stage.replayed
 
@@ -113,25 +113,31 @@ class _Stage:
     def begin(self, turn: Turn, verdict: Verdict) -> None:
         self._turn, self._verdict = turn, verdict
 
-    async def write(self, events: Sequence[Event]) -> None:
+    is_ready = True
+    """Nothing has to be waited for."""
+
+    def write(self, events: Sequence[Event]) -> None:
         if events and not self._is_closed:
             self.replayed.events += events
             self._verdict.terminal_sent = events[-1].type in TERMINAL
 
-    async def keep(self, events: Sequence[Event]) -> None:
-        await self.write(events)
+    def keep(self, events: Sequence[Event]) -> None:
+        self.write(events)
 
-    async def refuse(self, refused: RequestRefused) -> None:
+    async def flush(self) -> None:
+        """Return at once: everything is written."""
+
+    def refuse(self, refused: RequestRefused) -> None:
         self.replayed.refused = refused
 
-    async def send_failure(self, response: Response) -> None:
+    def send_failure(self, response: Response) -> None:
         number = len(self.replayed.events)
-        await self.write([LifecycleEvent(type="response.failed", sequence_number=number, response=response)])
+        self.write([LifecycleEvent(type="response.failed", sequence_number=number, response=response)])
 
-    async def catch_up(self, moment: float) -> None:
+    def catch_up(self, moment: float) -> None:
         """Start the stream if the recorded one had started by then, to keep a waiting client informed."""
         if not self.replayed.events and self._recording.began_at < moment:
-            await self.write(self._turn.start())
+            self.write(self._turn.start())
 
     async def stop(self) -> NoReturn:
         """Stop the turn here, where the recording ends."""
@@ -199,7 +205,7 @@ class RecordedUpstream:
         source = RecordedSource(self._recorded, self._stage)
         if self._recorded.answer is None:
             await source.end()
-        await self._stage.catch_up(self._recorded.answered_at)
+        self._stage.catch_up(self._recorded.answered_at)
         return source
 
     async def aclose(self) -> None:
@@ -223,14 +229,14 @@ class RecordedSource(PulledSource):
         trace = next(self._reads, None)
         if trace is None:
             return await self.end()
-        await self._stage.catch_up(trace.time)
+        self._stage.catch_up(trace.time)
         return trace.data
 
     async def end(self) -> bytes:
         """Do what followed the last read: fail, end the body, or stop the turn."""
         failure, recorded = self._recorded.failure, self._recorded
         if failure is not None:
-            await self._stage.catch_up(recorded.failed_at)
+            self._stage.catch_up(recorded.failed_at)
             if failure.is_a_break or recorded.answer is None:
                 raise failure.error()
         elif self._stage.is_last(recorded) and not recorded.is_ended:

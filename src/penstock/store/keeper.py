@@ -45,6 +45,12 @@ class Keeper(Protocol):
     diagnostics: list[Diagnostic]
     """Diagnostics for the client, as of the last event, about how the response is stored."""
 
+    def can_log(self, events: Sequence[Event]) -> bool:
+        """Return whether events can be stored without waiting, with `log`."""
+
+    def log(self, events: Sequence[Event], encoded: Sequence[bytes | None] = ()) -> None:
+        """Store events at once. `encoded` has the JSON of those events that are already encoded."""
+
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:
         """Store events and return the events to send. The first call opens the turn, and the terminal event
         closes it. A large event must be passed alone, and is written before this returns, so that memory
@@ -91,8 +97,8 @@ class StoreKeeper:
         if self._unfinished is None:
             if not events:
                 return events
-            if self._can_log(events, is_large):
-                self._log(events)
+            if not is_large and self.can_log(events):
+                self.log(events)
                 return events
             self._unfinished = events, asyncio.create_task(self._keep(events, is_large))
         return await self._finish()
@@ -109,10 +115,11 @@ class StoreKeeper:
         self._unfinished = None
         return events
 
-    def _can_log(self, events: Sequence[Event], is_large: bool) -> bool:
-        """Return whether events can be logged without waiting. Deltas do not wait for the disk (decision 17),
-        unless they arrive much faster than it writes."""
-        if not self._is_open or is_large or self._unsettled > _BACKLOG or events[-1].type in TERMINAL:
+    def can_log(self, events: Sequence[Event]) -> bool:
+        """Deltas do not wait for the disk (decision 17), unless they arrive much faster than it writes."""
+        if not self._is_open or self._unfinished is not None or self._unsettled > _BACKLOG:
+            return False
+        if events[-1].type in TERMINAL:
             return False
         return not self.diagnostics or not any(isinstance(event, LifecycleEvent) for event in events)
 
@@ -129,7 +136,7 @@ class StoreKeeper:
             await self._log_large(last)
         if not isinstance(last, LifecycleEvent) or last.type not in TERMINAL:
             if not is_large:
-                self._log(events)
+                self.log(events)
             return events
         self._write_traces()
         await self._remember(last.response)
@@ -147,14 +154,16 @@ class StoreKeeper:
         for key, data in reasoning_by_call(response.output, self._context).items():
             await self._store.remember(self._opened.tenant, self._opened.id, key, data)
 
-    def _log(self, events: Sequence[Event]) -> None:
-        logged = self._logged(events)
-        self._store.log(self._opened.id, logged)
-        self._unsettled += sum([len(event.data) for event in logged])
-
-    def _logged(self, events: Sequence[Event]) -> list[LoggedEvent]:
+    def log(self, events: Sequence[Event], encoded: Sequence[bytes | None] = ()) -> None:
         now = self._clock()
-        return [LoggedEvent(event.sequence_number, now, encode(event)) for event in events]
+        known = encoded or (None,) * len(events)
+        logged = [
+            LoggedEvent(event.sequence_number, now, encode(event) if data is None else data)
+            for event, data in zip(events, known, strict=True)
+        ]
+        self._store.log(self._opened.id, logged)
+        for each in logged:
+            self._unsettled += len(each.data)
 
     async def _log_large(self, event: Event) -> None:
         await self._store.settle(self._opened.id)
@@ -194,7 +203,7 @@ class StoreKeeper:
     async def _close(self, events: Sequence[Event], response: Response) -> bool:
         """Log the terminal event and close in one commit: after a crash between the two, the log would
         contradict the record."""
-        self._store.log(self._opened.id, self._logged(events))
+        self.log(events)
         end = self._end(response, encode(_as_recorded(response)), stored_items(response.output))
         return await self._store.close(self._opened.id, end)
 
@@ -217,14 +226,22 @@ class CacheKeeper:
         self._cache, self._tenant, self._context = cache, tenant, context
         self.diagnostics: list[Diagnostic] = []
 
+    def can_log(self, events: Sequence[Event]) -> bool:  # noqa: ARG002 - nothing is written
+        return True
+
+    def log(self, events: Sequence[Event], encoded: Sequence[bytes | None] = ()) -> None:  # noqa: ARG002
+        last = events[-1]
+        if last.__class__ is LifecycleEvent and last.type in TERMINAL:
+            self._cache.remember(self._tenant, last.response.output, self._context)
+
     async def keep(
         self,
         events: Sequence[Event],
         *,
         is_large: bool = False,  # noqa: ARG002 - nothing is encoded
     ) -> Sequence[Event]:
-        if events and isinstance(last := events[-1], LifecycleEvent) and last.type in TERMINAL:
-            self._cache.remember(self._tenant, last.response.output, self._context)
+        if events:
+            self.log(events)
         return events
 
     def trace(self, trace: Trace) -> None:

@@ -24,23 +24,25 @@ class LogOutlet(LiveOutlet):
     """Writes the events of a turn to the store's log only; clients read them from there."""
 
     def __init__(self, prepared: Prepared) -> None:
-        accent = ACCENTS[prepared.accent]()
-        super().__init__(accent, prepared.keeper, prepared.verdict, prepared.watch)
-        self.mark_disconnected()
+        super().__init__(ACCENTS[prepared.accent](), prepared.keeper, prepared.verdict, None)
 
-    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
-        """Never called: this outlet has no client."""
-
-    async def _resume(self) -> None:
-        """Do nothing: nothing is ever sent."""
-
-    async def comment(self) -> None:
+    def comment(self) -> None:
         """Send nothing: clients that read the log get their own heartbeats."""
         self.last_write = self._clock()
 
-    async def refuse(self, refused: RequestRefused) -> None:
+    def refuse(self, refused: RequestRefused) -> None:
         """Never called: the response was already sent when the turn was queued."""
         raise AssertionError(refused.code)
+
+    def _frame(self, event: Event, data: bytes) -> bytes:
+        """Never called: this outlet has no client."""
+        raise AssertionError(event.type, len(data))
+
+    def _transmit(self, frames: list[bytes], last: Event) -> None:
+        """Never called."""
+
+    async def _send_large(self, event: Event) -> None:
+        """Never called."""
 
 
 async def answer_later(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:
@@ -52,11 +54,11 @@ async def answer_later(gateway: Gateway, exchange: Exchange, prepared: Prepared)
     gateway.run_in_background(_run(gateway, prepared, exchange, accepted))
     queued = await asyncio.shield(accepted)
     if isinstance(queued, RequestRefused):
-        await exchange.refuse(queued)
+        exchange.refuse(queued)
     elif prepared.verdict.stream:
         await stream_response(gateway, exchange, prepared.turn.tenant, queued, -1, prepared.accent)
     else:
-        await exchange.answer(200, encode(accented(queued, prepared.accent)))
+        exchange.answer(200, encode(accented(queued, prepared.accent)))
 
 
 async def _run(

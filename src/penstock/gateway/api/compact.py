@@ -20,7 +20,7 @@ from penstock.gateway.history.chains import Resolved
 from penstock.gateway.history.compactions import TRIGGER, Summary, opened, wants_compaction
 from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.access import tenant_of
-from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.http.exchange import ClientRequest, Exchange
 from penstock.gateway.refusals import refusal, with_request_id
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.compaction import CompactionCodec
@@ -62,7 +62,7 @@ _COMPACTED_FIELDS = tuple(name for name in CompactRequest.__struct_fields__ if n
 
 def prepare_any(
     gateway: Gateway,
-    exchange: Exchange,
+    exchange: ClientRequest,
     key: ClientKey | None,
     resolved: Resolved,
     watch: Stopwatch,
@@ -77,7 +77,7 @@ def prepare_any(
 
 def prepare_compaction(
     gateway: Gateway,
-    exchange: Exchange,
+    exchange: ClientRequest,
     key: ClientKey | None,
     resolved: Resolved,
     watch: Stopwatch,
@@ -132,10 +132,10 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
         resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, request, weight))
     prepared = await run_heavy(resolved.weight, prepare_compaction, gateway, exchange, key, resolved, watch)
     await run_turn(
-        gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.wait_disconnected()
+        gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.channel.on_disconnect
     )
     if prepared.verdict.closer == "client":
-        await exchange.abort_and_wait()
+        exchange.abort()
 
 
 class CompactOutlet(JsonOutlet):
@@ -155,11 +155,11 @@ class CompactOutlet(JsonOutlet):
             return
         verdict.last_event, verdict.last_sequence = event.type, event.sequence_number
         if response.incomplete_details is not None:
-            await self.refuse(_incomplete(response.incomplete_details.reason, verdict.request_id))
+            self.refuse(_incomplete(response.incomplete_details.reason, verdict.request_id))
         else:
             body = encode(_compacted(response))
             verdict.status, verdict.bytes_out = 200, len(body)
-            await self._exchange.answer(200, body, headers=self._head())
+            self._exchange.answer(200, body, headers=self._head())
         verdict.terminal_sent = True
 
 

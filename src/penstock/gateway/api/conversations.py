@@ -45,13 +45,13 @@ async def create_conversation(gateway: Gateway, exchange: Exchange, key: ClientK
     await gateway.store.create_conversation(tenant, conversation)
     if items:
         await gateway.store.add_items(tenant, conversation.id, items)
-    await exchange.answer(200, _body(conversation))
+    exchange.answer(200, _body(conversation))
 
 
 async def get_conversation(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str
 ) -> None:
-    await exchange.answer(200, _body(await _find(gateway, key, conversation_id)))
+    exchange.answer(200, _body(await _find(gateway, key, conversation_id)))
 
 
 async def update_conversation(
@@ -64,7 +64,7 @@ async def update_conversation(
     changed = await gateway.store.update_conversation(tenant_of(key), conversation_id, metadata)
     if changed is None:
         raise unknown_conversation(conversation_id)
-    await exchange.answer(200, _body(changed))
+    exchange.answer(200, _body(changed))
 
 
 async def delete_conversation(
@@ -73,7 +73,7 @@ async def delete_conversation(
     if not await gateway.store.delete_conversation(tenant_of(key), conversation_id):
         raise unknown_conversation(conversation_id)
     deleted = {"id": conversation_id, "object": "conversation.deleted", "deleted": True}
-    await exchange.answer(200, msgspec.json.encode(deleted))
+    exchange.answer(200, msgspec.json.encode(deleted))
 
 
 async def list_items(
@@ -83,7 +83,7 @@ async def list_items(
     page = await gateway.store.conversation_items(tenant_of(key), conversation_id, **options)
     if page is None:
         raise unknown_conversation(conversation_id)
-    await exchange.answer(200, list_body(page.items, has_more=page.has_more))
+    exchange.answer(200, list_body(page.items, has_more=page.has_more))
 
 
 async def add_items(
@@ -95,7 +95,7 @@ async def add_items(
     items = await _with_ids(gateway, tenant, body.items)
     if not await gateway.store.add_items(tenant, conversation_id, items):
         raise unknown_conversation(conversation_id)
-    await exchange.answer(200, list_body(items, has_more=False))
+    exchange.answer(200, list_body(items, has_more=False))
 
 
 async def get_item(
@@ -107,7 +107,7 @@ async def get_item(
         raise unknown_conversation(conversation_id)
     for item in items:
         if item.id == item_id:
-            await exchange.answer(200, item.data)
+            exchange.answer(200, item.data)
             return
     raise _unknown_item(item_id)
 
@@ -118,7 +118,7 @@ async def delete_item(
     found = await _find(gateway, key, conversation_id)
     if not await gateway.store.delete_item(tenant_of(key), conversation_id, item_id):
         raise _unknown_item(item_id)
-    await exchange.answer(200, _body(found))
+    exchange.answer(200, _body(found))
 
 
 def unknown_conversation(id: str, param: str = "conversation_id") -> RequestRefused:

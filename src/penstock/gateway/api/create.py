@@ -52,16 +52,16 @@ async def create_response(gateway: Gateway, exchange: Exchange, key: ClientKey |
 
 async def _answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:
     """Run a turn for a waiting client."""
-    keeper, verdict, watch = prepared.keeper, prepared.verdict, prepared.watch
+    keeper, verdict = prepared.keeper, prepared.verdict
     accent = ACCENTS[prepared.accent]()
     outlet = (
-        StreamOutlet(exchange, accent, keeper, verdict, watch, prepared.head)
+        StreamOutlet(exchange, accent, keeper, verdict, prepared.head)
         if verdict.stream
         else JsonOutlet(exchange, accent, keeper, verdict, prepared.head)
     )
-    await run_turn(gateway, prepared, outlet, exchange, exchange.wait_disconnected())
+    await run_turn(gateway, prepared, outlet, exchange, exchange.channel.on_disconnect)
     if verdict.closer == "client":
-        await exchange.abort_and_wait()
+        exchange.abort()
 
 
 async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
@@ -72,7 +72,7 @@ async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKe
     request, services = resolved.request, gateway.services
     tokens = await run_heavy(resolved.weight, services.count_input, request, str(request.model))
     answer = {"object": "response.input_tokens", "input_tokens": tokens}
-    await exchange.answer(200, msgspec.json.encode(answer))
+    exchange.answer(200, msgspec.json.encode(answer))
 
 
 def _read(gateway: Gateway, body: bytes) -> CreateResponse:

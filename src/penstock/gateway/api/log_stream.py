@@ -57,6 +57,12 @@ class LogStream:
 
     async def _send(self, data: bytes, is_last: bool) -> None:
         self._is_over = is_last
-        async with asyncio.timeout(self._limits.client_timeout):
-            await self._exchange.send({"type": "http.response.body", "body": data, "more_body": not is_last})
+        channel = self._exchange.channel
+        if is_last:
+            channel.end(data)
+        else:
+            channel.write(data)
+            if not channel.is_writable:
+                async with asyncio.timeout(self._limits.client_timeout):
+                    await channel.drain()
         self._last_write = self._clock()

@@ -11,7 +11,7 @@ from penstock.gateway.settings import ClientKey
 
 async def list_models(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
     models = await gateway.services.listing_for(exchange.headers).models()
-    await exchange.answer(200, models_body(models, created=gateway.started_at))
+    exchange.answer(200, models_body(models, created=gateway.started_at))
 
 
 async def get_model(gateway: Gateway, exchange: Exchange, _: ClientKey | None, *, model: str) -> None:
@@ -19,4 +19,4 @@ async def get_model(gateway: Gateway, exchange: Exchange, _: ClientKey | None, *
     if found is None:
         message = f"there is no model {model[:128]!r}: GET /v1/models lists the available models"
         raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
-    await exchange.answer(200, model_body(found, created=gateway.started_at))
+    exchange.answer(200, model_body(found, created=gateway.started_at))

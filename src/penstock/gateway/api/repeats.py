@@ -48,7 +48,7 @@ async def answer_again(
         return
     response = accented_response(gateway, exchange, key, stored)
     if response.error is None or request.background:
-        await exchange.answer(200, encode(response), headers=[REPLAYED])
+        exchange.answer(200, encode(response), headers=[REPLAYED])
     else:
         failed, failure = failed_body(response, response.error)
-        await exchange.answer(failed.status, encode(failure), headers=[*failed.headers, REPLAYED])
+        exchange.answer(failed.status, encode(failure), headers=[*failed.headers, REPLAYED])

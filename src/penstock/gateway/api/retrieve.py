@@ -53,7 +53,7 @@ async def delete_response(
         message = "a running response cannot be deleted: cancel it first"
         raise RequestRefused(409, "response_running", message)
     deleted = {"id": stored.id, "object": "response", "deleted": True}
-    await exchange.answer(200, msgspec.json.encode(deleted))
+    exchange.answer(200, msgspec.json.encode(deleted))
 
 
 async def cancel_response(
@@ -79,7 +79,7 @@ async def list_input_items(
     name = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
     accent = ACCENTS[name](_response_of(stored))
     items = [_in_accent(item, accent) for item in page.items]
-    await exchange.answer(200, list_body(items, has_more=page.has_more))
+    exchange.answer(200, list_body(items, has_more=page.has_more))
 
 
 def _in_accent(stored: StoredItem, accent: Accent) -> StoredItem:
@@ -91,7 +91,7 @@ def _in_accent(stored: StoredItem, accent: Accent) -> StoredItem:
 
 
 async def _show(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
-    await exchange.answer(200, encode(accented_response(gateway, exchange, key, stored)))
+    exchange.answer(200, encode(accented_response(gateway, exchange, key, stored)))
 
 
 def accented_response(
@@ -216,7 +216,7 @@ async def stream_response(
     `response` is any snapshot of the response. `store` has the log, if it is not in the gateway's own."""
     limits = limits_for(gateway.services.settings.limits, exchange)
     stream, id = LogStream(exchange, limits), response.id
-    await exchange.begin(200, [*STREAM_HEADERS, *headers])
+    exchange.begin(200, [*STREAM_HEADERS, *headers])
     replaying = _replay(store or gateway.store, stream, tenant, id, after, ACCENTS[accent](response))
     reading = asyncio.create_task(replaying)
     tasks = [reading, asyncio.create_task(exchange.wait_disconnected()), asyncio.create_task(stream.beat())]
@@ -226,7 +226,7 @@ async def stream_response(
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     if any(isinstance(task.exception(), TimeoutError) for task in done):
-        await exchange.abort_and_wait()  # the client does not read: free the data that waits for it
+        exchange.abort()  # the client does not read: free the data that waits for it
     elif not reading.cancelled() and (error := reading.exception()) is not None:
         raise error
 

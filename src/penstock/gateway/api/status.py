@@ -16,20 +16,20 @@ SUPPORTED = "this gateway supports OpenResponses: POST /v1/responses, GET /v1/mo
 
 async def show_root(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:
     about = {"name": "penstock", "version": VERSION, "speaks": SUPPORTED, "health": "/healthz"}
-    await exchange.answer(200, msgspec.json.encode(about))
+    exchange.answer(200, msgspec.json.encode(about))
 
 
 async def show_health(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:
-    await exchange.answer(200, b'{"status":"ok"}')
+    exchange.answer(200, b'{"status":"ok"}')
 
 
 async def show_ready(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
     if gateway.is_draining:
-        await exchange.answer(503, b'{"status":"draining"}')
+        exchange.answer(503, b'{"status":"draining"}')
     else:
-        await exchange.answer(200, b'{"status":"ready"}')
+        exchange.answer(200, b'{"status":"ready"}')
 
 
 async def show_metrics(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     text = gateway.metrics.render() if sees_all(key) else gateway.metrics.render_public()
-    await exchange.answer(200, text, content_type=CONTENT_TYPE)
+    exchange.answer(200, text, content_type=CONTENT_TYPE)

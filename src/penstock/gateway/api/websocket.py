@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -33,7 +34,7 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.connection_cache import ConnectionCache, ConnectionHistory
 from penstock.gateway.history.resolve import complete
-from penstock.gateway.http.exchange import SERVER_STOPS, Exchange, Message, Send
+from penstock.gateway.http.exchange import SocketExchange
 from penstock.gateway.refusals import refusal_for
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.outlets import LiveOutlet
@@ -42,9 +43,9 @@ from penstock.gateway.turn.requests import check_request
 from penstock.gateway.turn.run import run_turn
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
-from penstock.protocol.events import Event
+from penstock.net.server.channels import ChannelClosed, SocketChannel
+from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.items import Item
-from penstock.protocol.wire import encode
 from penstock.store.keeper import Keeper
 from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.deltas import DiagnosticDelta, FinishReason
@@ -69,42 +70,36 @@ class SocketOutlet(LiveOutlet):
     """Sends one text frame per event, and no `[DONE]`."""
 
     def __init__(
-        self,
-        send: Send,
-        accent: Accent,
-        keeper: Keeper,
-        verdict: Verdict,
-        watch: Stopwatch,
-        stream_id: str = "",
+        self, channel: SocketChannel, accent: Accent, keeper: Keeper, verdict: Verdict, stream_id: str = ""
     ) -> None:
-        super().__init__(accent, keeper, verdict, watch)
-        self._send = send
+        super().__init__(accent, keeper, verdict, channel)
+        self._socket = channel
         self._stream_id = stream_id
-        self._end = f',"stream_id":"{stream_id}"}}'.encode() if stream_id else b"}"
+        self._end = f',"stream_id":"{stream_id}"}}'.encode()
         """How a frame ends: the `stream_id` is part of a frame, but not of the event that is stored."""
-        self._unsent: list[bytes] = []
-        """Frames of an interrupted write, which must be sent again."""
         self.is_refused = False
 
-    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
-        encoded = [await encode_large(event) if is_large else encode(event) for event in events]
-        self._unsent += [data[:-1] + self._end for data in encoded] if self._stream_id else encoded
-        await self._resume()
+    def _frame(self, event: Event, data: bytes) -> bytes:  # noqa: ARG002 - its type is in the data
+        return data[:-1] + self._end if self._stream_id else data
 
-    async def _resume(self) -> None:
-        while self._unsent and not self._is_disconnected:
-            await self._send({"type": "websocket.send", "text": self._unsent[0].decode()})
-            self._verdict.bytes_out += len(self._unsent.pop(0))
+    def _transmit(self, frames: list[bytes], last: Event) -> None:
+        for frame in frames:
+            self._socket.send(frame)
+            self._verdict.bytes_out += len(frame)
         self._verdict.status = 200
+        self._verdict.terminal_sent = last.type in TERMINAL
 
-    async def comment(self) -> None:
+    async def _send_large(self, event: Event) -> None:
+        self._transmit([self._frame(event, await encode_large(event))], event)
+
+    def comment(self) -> None:
         """Send nothing: a WebSocket has its own pings."""
         self.last_write = self._clock()
 
-    async def refuse(self, refused: RequestRefused) -> None:
+    def refuse(self, refused: RequestRefused) -> None:
         self.is_refused = True
         self._verdict.status = refused.status
-        await self._send({"type": "websocket.send", "text": envelope(refused, self._stream_id)})
+        self._socket.send(envelope(refused, self._stream_id).encode())
 
 
 class _Lane:
@@ -126,12 +121,13 @@ class Socket:
     def __init__(
         self,
         gateway: Gateway,
-        exchange: Exchange,
+        exchange: SocketExchange,
         key: ClientKey | None,
         clock: Callable[[], float],
         longest: float = LONGEST,
     ) -> None:
         self._gateway, self._exchange, self._key = gateway, exchange, key
+        self._channel = exchange.channel
         self._clock, self._until = clock, clock() + longest
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
         """Frames that belong to no lane yet."""
@@ -139,15 +135,16 @@ class Socket:
         self._cache = ConnectionCache(gateway.services.settings.limits.body_bytes)
         self._slots = asyncio.Semaphore(MOST_RUNNING)
         self._working: set[asyncio.Task[None]] = set()
-        self._disconnected = asyncio.Event()
-        self._is_stopping = self._is_ending = False
-        """Whether the server stops, and whether no more turns begin."""
+        self._on_disconnect: dict[str, Callable[[], None]] = {}
+        """What the running turns want to have called when the client disconnects, by lane."""
+        self._is_stopping = self._is_ending = self._is_disconnected = False
+        """Whether the server stops, no more turns begin, and the client has disconnected."""
         self._turns = 0
         self._queued = self._queued_bytes = 0
         """Frames whose turns have not begun."""
 
     async def serve(self) -> None:
-        await self._exchange.send({"type": "websocket.accept"})
+        self._channel.accept()
         reading = asyncio.create_task(self._read())
         try:
             while await self._dispatch(await self._next()):
@@ -162,26 +159,25 @@ class Socket:
 
     async def _read(self) -> None:
         """Queue frames. If the client disconnects, end the running turns and drop the queued frames."""
-        while await self._enqueue(await self._exchange.receive()):
-            pass
-        self._is_ending = True
-        self._disconnected.set()
+        with suppress(ChannelClosed):
+            while self._enqueue(await self._channel.receive()):
+                pass
+        self._is_ending = self._is_disconnected = True
         self._frames.put_nowait(None)
+        for stop_turn in list(self._on_disconnect.values()):
+            stop_turn()
 
-    async def _enqueue(self, message: Message) -> bool:
-        """Queue the frame of a message; return False after the last message. This is a function of its own,
-        so that no reference to a large frame stays until the next message."""
+    def _enqueue(self, frame: str | None) -> bool:
+        """Queue a frame; return False after the last one. None: the server stops. This is a function of its
+        own, so that no reference to a large frame stays until the next message."""
         limits = self._gateway.services.settings.limits
-        if message["type"] == "websocket.disconnect":
-            return False
-        if message["type"] == SERVER_STOPS:
+        if frame is None:
             self._is_stopping = True
             self._frames.put_nowait(None)
         elif self._queued >= _MOST_QUEUED or self._queued_bytes > limits.body_bytes:
-            await self._send({"type": "websocket.close", "code": _TOO_MANY})
+            self._channel.close(_TOO_MANY)
             return False
         else:
-            frame = message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
             self._count(frame, 1)
             self._frames.put_nowait(frame)
         return True
@@ -217,7 +213,7 @@ class Socket:
         except RequestRefused as refused:
             self._count(frame, -1)
             is_valid = isinstance(address.stream_id, str) and STREAM_ID.fullmatch(address.stream_id)
-            await self._send_error(refused, address.stream_id if is_valid else _DEFAULT)
+            self._send_error(refused, address.stream_id if is_valid else _DEFAULT)
             return True
         lane.frames.append(frame)
         if not lane.is_busy:
@@ -243,27 +239,19 @@ class Socket:
     async def _refuse_steering(self, frame: str) -> None:
         id, input = await run_heavy(weight_of(frame), steered_response, frame)
         lanes = (lane.stream_id for lane in self._lanes.values() if id and lane.response_id == id)
-        await self._send_text(steer_failed(id, input, next(lanes, _DEFAULT)))
+        self._channel.send(steer_failed(id, input, next(lanes, _DEFAULT)).encode())
 
     # Sending
 
-    async def _send(self, message: Message) -> None:
-        """Send a message; ignore a disconnect, which the reading task reports."""
-        with suppress(OSError):
-            await self._exchange.send(message)
-
-    async def _send_text(self, text: str) -> None:
-        await self._send({"type": "websocket.send", "text": text})
-
-    async def _send_error(self, refused: RequestRefused, stream_id: str) -> None:
-        await self._send_text(envelope(refused, stream_id))
+    def _send_error(self, refused: RequestRefused, stream_id: str) -> None:
+        self._channel.send(envelope(refused, stream_id).encode())
 
     async def _end(self) -> None:
         """Wait for the running turns, and close the connection. A connected client gets the reason."""
         self._is_ending = True
         if self._working:
             await asyncio.wait(self._working)
-        if self._disconnected.is_set():
+        if self._is_disconnected:
             return
         code = _RESTARTING
         if not self._is_stopping:
@@ -272,8 +260,8 @@ class Socket:
                 "this connection has reached its limit of 60 minutes: continue the last response on a new one"
             )
             refused = RequestRefused(400, "websocket_connection_limit_reached", message)
-            await self._send_error(refused, _DEFAULT)
-        await self._send({"type": "websocket.close", "code": code})
+            self._send_error(refused, _DEFAULT)
+        self._channel.close(code)
 
     # Turns
 
@@ -287,8 +275,12 @@ class Socket:
                 await self._answer(lane, lane.frames.popleft())
         lane.is_busy = False
 
-    async def _until_disconnected(self) -> None:
-        await self._disconnected.wait()
+    def _watch(self, lane: _Lane, callback: Callable[[], None] | None) -> None:
+        """Set what is called when the client disconnects while the turn of a lane runs."""
+        if callback is None:
+            self._on_disconnect.pop(lane.stream_id, None)
+        else:
+            self._on_disconnect[lane.stream_id] = callback
 
     async def _answer(self, lane: _Lane, frame: str) -> None:
         self._turns += 1
@@ -303,12 +295,12 @@ class Socket:
             has_failed = await self._turn(lane, exchange, create, weight)
         except Exception as error:
             has_failed = True
-            await self._send_error(refusal_for(error, exchange.request_id), lane.stream_id)
+            self._send_error(refusal_for(error, exchange.request_id), lane.stream_id)
         if has_failed:
             self._cache.forget(lane.stream_id, continued)
         lane.ended.set()
 
-    async def _turn(self, lane: _Lane, exchange: Exchange, create: Create, weight: int) -> bool:
+    async def _turn(self, lane: _Lane, exchange: SocketExchange, create: Create, weight: int) -> bool:
         """Run one turn; return True if it failed."""
         gateway, given = self._gateway, create.request
         gateway.refuse_if_full()
@@ -322,14 +314,15 @@ class Socket:
         )
         accent = ACCENTS[prepared.accent]()
         lane.response_id, lane.ended = prepared.turn.id, asyncio.Event()
-        outlet = SocketOutlet(self._send, accent, prepared.keeper, prepared.verdict, watch, lane.stream_id)
-        if self._disconnected.is_set():
+        outlet = SocketOutlet(self._channel, accent, prepared.keeper, prepared.verdict, lane.stream_id)
+        if self._is_disconnected:
             return True  # during the lookup of its history, when there was no turn to stop
         if given.generate is False:
-            await outlet.write(_warmed_up(prepared))
+            outlet.write(_warmed_up(prepared))
+            await outlet.flush()
         else:
             prepared.verdict.stream = True
-            await run_turn(gateway, prepared, outlet, exchange, self._until_disconnected())
+            await run_turn(gateway, prepared, outlet, exchange, partial(self._watch, lane))
         snapshot = prepared.machine.snapshot
         if outlet.is_refused or snapshot.status == "failed":
             return True

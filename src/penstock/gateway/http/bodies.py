@@ -17,12 +17,12 @@ from typing import TypeVar
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
-from penstock.gateway.errors import ClientDisconnected, RequestRefused
+from penstock.gateway.errors import RequestRefused
 
 T = TypeVar("T")
 
-Receive = Callable[[], Awaitable[Mapping[str, object]]]
-"""Returns the next message of an ASGI connection."""
+Receive = Callable[[], Awaitable[bytes]]
+"""Returns the next piece of a body; empty at its end. Raises `ClientDisconnected`."""
 
 LARGE = 8 * 1024 * 1024
 """Bodies larger than this wait for each other. Smaller ones, nearly all, never wait for large ones."""
@@ -84,20 +84,14 @@ class BodyReader:
     async def _receive(self, receive: Receive, limit: int) -> bytes:
         data = BytesIO()
         try:
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnected
-                part = message.get("body", b"")
-                if isinstance(part, bytes):
-                    self._receiving += data.write(part)
+            while part := await receive():
+                self._receiving += data.write(part)
                 length = data.tell()
                 if length > limit:
                     raise _too_large(limit)
                 if length > LARGE and self._receiving > MOST_RECEIVING * limit:
                     raise _too_many()
-                if not message.get("more_body", False):
-                    return data.getvalue()
+            return data.getvalue()
         finally:
             self._receiving -= data.tell()
 

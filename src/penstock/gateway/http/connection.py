@@ -25,7 +25,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.http.exchange import EXTENSION, JSON, Message, Receive, Send, request_id_for
+from penstock.gateway.http.asgi import EXTENSION, Message, Receive, Send
+from penstock.gateway.http.exchange import JSON, request_id_for
 from penstock.gateway.http.websocket_connection import WebSocketConnection
 from penstock.gateway.telemetry.logs import log_refused
 

@@ -20,7 +20,8 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.http.exchange import EXTENSION, JSON, SERVER_STOPS, request_id_for
+from penstock.gateway.http.asgi import EXTENSION, SERVER_STOPS
+from penstock.gateway.http.exchange import JSON, request_id_for
 
 WAITING_FRAMES = 64
 """Messages that may be queued for the application. One read can return tens of thousands."""

@@ -1,20 +1,24 @@
-"""Send heartbeats to a client that waits, and detect one that does not read (decision 10, ask A8)."""
+"""Send heartbeats to a client that waits, and detect one that does not read (decision 10, ask A8).
+
+There is one timer per turn. It looks at the times of the last writes, so that writing costs nothing more.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.gateway.settings import Limits
+from penstock.gateway.telemetry.logs import log_fault
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.events import Event
 
 _SHORTEST = 0.01
 """Minimum seconds between checks: heartbeats must not keep the CPU busy, whatever the limits are."""
 _CHECKS = 4
-"""How often a write is checked before its client is treated as stalled."""
+"""How often a client that does not read is checked before it is treated as stalled."""
 
 
 class StreamedTurn(Protocol):
@@ -30,23 +34,23 @@ class StreamedTurn(Protocol):
 class HeartbeatOutlet(Protocol):
     """The part of an outlet that heartbeats use."""
 
-    lock: asyncio.Lock
     has_begun: bool
-    """Whether the first event was sent."""
     last_event: float
     last_write: float
-    writing_since: float | None
+    on_stalled: Callable[[], None]
 
-    async def write_locked(self, events: Sequence[Event]) -> None: ...
+    @property
+    def is_ready(self) -> bool: ...
 
-    async def comment(self) -> None: ...
+    def is_stalled(self, longest: float | None) -> bool: ...
 
-    def give_up(self) -> None:
-        """Report that the client has stopped reading."""
+    def write(self, events: Sequence[Event]) -> None: ...
+
+    def comment(self) -> None: ...
 
 
 class Heartbeats:
-    """Runs next to a turn, in its own task that is cancelled when the turn ends."""
+    """The heartbeats of one turn, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -56,67 +60,64 @@ class Heartbeats:
         verdict: Verdict,
         *,
         clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._turn, self._outlet, self._limits, self._verdict = turn, outlet, limits, verdict
-        self._clock, self._sleep = clock, sleep
+        self._clock = clock
+        self._begins_at = clock() + limits.patience
+        self._timer: asyncio.TimerHandle | None = None
 
-    async def run(self) -> None:
-        """Begin the stream after `patience`, unless the turn does; send heartbeats from its beginning."""
-        begins_at, has_begun = self._clock() + self._limits.patience, False
-        while True:
-            if has_begun or self._outlet.has_begun:
-                has_begun = True
-                await self._unless_writing(self._beat)
-            elif self._clock() >= begins_at:
-                has_begun = True
-                await self._unless_writing(self._begin)
-            else:
-                self._watch_stalled_write()
-            until = self._until_next() if has_begun else begins_at - self._clock()
-            # The turn may begin the stream while this sleeps: its first heartbeat must not be late.
-            until = min(until, self._limits.comment_every, self._limits.event_every, self._until_check())
-            await self._sleep(max(until, _SHORTEST))
+    def start(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._until_next(), self._check)
 
-    async def _unless_writing(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Run `act` unless the turn is writing: then no heartbeat is needed, but the client may be stalled.
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-        A client that does not read blocks the next write, which may be the heartbeat itself.
-        """
-        if self._outlet.lock.locked():
-            self._watch_stalled_write()
-            return
+    def _check(self) -> None:
         try:
-            async with asyncio.timeout(self._limits.client_timeout), self._outlet.lock:
-                await act()
-        except TimeoutError:
-            self._outlet.give_up()
+            wait = self.check()
+        except Exception as error:  # the turn itself goes on
+            log_fault(error, self._verdict.request_id)
+            return
+        if self._timer is not None:  # not stopped in the meantime
+            self._timer = asyncio.get_running_loop().call_later(wait, self._check)
 
-    async def _begin(self) -> None:
-        await self._outlet.write_locked(self._turn.start())
+    def check(self) -> float:
+        """Do what is due; return the seconds until the next check. The stream begins after `patience`, unless
+        the turn begins it before."""
+        outlet = self._outlet
+        if outlet.is_stalled(self._limits.client_timeout):
+            outlet.on_stalled()
+        elif not outlet.is_ready:
+            pass  # it has something to send
+        elif outlet.has_begun:
+            self._beat()
+        elif self._clock() >= self._begins_at:
+            outlet.write(self._turn.start())
+        return max(self._until_next(), _SHORTEST)
 
-    def _until_next(self) -> float:
-        outlet, limits = self._outlet, self._limits
-        if outlet.writing_since is not None:
-            return limits.comment_every
-        next_at = min(outlet.last_write + limits.comment_every, outlet.last_event + limits.event_every)
-        return next_at - self._clock()
-
-    def _until_check(self) -> float:
-        """Return the seconds until the next check for a stalled write, which may begin at any moment."""
-        longest = self._limits.client_timeout
-        return math.inf if longest is None else longest / _CHECKS
-
-    async def _beat(self) -> None:
+    def _beat(self) -> None:
         now, outlet, limits = self._clock(), self._outlet, self._limits
         if now - outlet.last_event >= limits.event_every:
             self._verdict.heartbeats += 1
-            await outlet.write_locked(self._turn.heartbeat())
+            outlet.write(self._turn.heartbeat())
         elif now - outlet.last_write >= limits.comment_every:
             self._verdict.heartbeats += 1
-            await outlet.comment()
+            outlet.comment()
 
-    def _watch_stalled_write(self) -> None:
-        since, longest = self._outlet.writing_since, self._limits.client_timeout
-        if since is not None and longest is not None and self._clock() - since >= longest:
-            self._outlet.give_up()
+    def _until_next(self) -> float:
+        """Return the seconds until something may be due. The turn may begin the stream, and its client may
+        stop reading, at any moment in between."""
+        outlet, limits, now = self._outlet, self._limits, self._clock()
+        until = min(limits.comment_every, limits.event_every)
+        if outlet.has_begun and outlet.is_ready:
+            due = min(outlet.last_write + limits.comment_every, outlet.last_event + limits.event_every)
+            until = min(until, due - now)
+        elif not outlet.has_begun:
+            until = min(until, self._begins_at - now)
+        return min(until, self._until_check())
+
+    def _until_check(self) -> float:
+        longest = self._limits.client_timeout
+        return math.inf if longest is None else longest / _CHECKS

@@ -1,12 +1,17 @@
-"""Outlets: where the events of a turn go, as a stream or as one JSON response."""
+"""Outlets: where the events of a turn go, as a stream or as one JSON response.
+
+Writing never waits. Usually events are stored, encoded and passed to the client's connection in one call. If
+the store must be waited for, or the client reads too slowly, or an event is large, they are queued, and one
+task works the queue off. Meanwhile the outlet is not ready, and the turn reads nothing from its upstream.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Protocol
 
 from penstock.fairness import WorkSlice
@@ -14,8 +19,8 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal
 from penstock.gateway.telemetry.logs import log_fault
-from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
+from penstock.net.server.channels import Channel
 from penstock.protocol.errors import ErrorBody, ErrorPayload, ResponseError
 from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
 from penstock.protocol.large_json import LONG_TEXT, encode_in_pieces
@@ -32,22 +37,6 @@ LARGE_ANSWER = 1024 * 1024
 """Bytes from an upstream. Beyond this size, events that repeat the answer are encoded and sent in pieces."""
 
 _COMMENT = comment("waiting for the model")
-
-
-class Outlet(Protocol):
-    """Delivers the events of one turn to its client."""
-
-    async def write(self, events: Sequence[Event]) -> None:
-        """Send events. A terminal event is the last one and ends the HTTP response."""
-
-    async def keep(self, events: Sequence[Event]) -> None:
-        """Store events without sending them, because the client is disconnected."""
-
-    async def refuse(self, refused: RequestRefused) -> None:
-        """Send an HTTP error instead; only before anything was written."""
-
-    async def send_failure(self, response: Response) -> None:
-        """Send only this failed response: the pending events cannot be sent."""
 
 
 class StoredEvents:
@@ -86,84 +75,229 @@ class StoredEvents:
         return stored, is_large
 
 
-class LiveOutlet(ABC):
-    """Sends events as they arrive. If the client disconnects and the turn continues, they are only stored.
+class Outlet(Protocol):
+    """Delivers the events of one turn to its client."""
 
-    The turn and its heartbeat both write. The heartbeat numbers its events while it holds `lock`; the turn
-    numbers its own before it waits for the lock. Its events are sent first, even if the heartbeat gets the
-    lock first.
-    """
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing is queued, and the client takes more."""
 
-    def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch) -> None:
-        self._accent, self._verdict, self._watch = accent, verdict, watch
-        self._clock = asyncio.get_running_loop().time
+    def write(self, events: Sequence[Event]) -> None:
+        """Send events, after those that are queued. A terminal event is the last one and ends the HTTP
+        response."""
+
+    def keep(self, events: Sequence[Event]) -> None:
+        """Store events without sending them, because the client is disconnected."""
+
+    async def flush(self) -> None:
+        """Wait until the outlet is ready; raise what has failed. A caller that is cancelled loses nothing."""
+
+    def refuse(self, refused: RequestRefused) -> None:
+        """Send an HTTP error instead; only before anything was written."""
+
+    def send_failure(self, response: Response) -> None:
+        """Send only this failed response: the queued events cannot be sent."""
+
+
+class QueuedOutlet(ABC):
+    """An outlet that stores events before it sends them."""
+
+    def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict) -> None:
+        self._accent, self._keeper, self._verdict = accent, keeper, verdict
         self._events = StoredEvents(keeper, verdict)
-        """Numbered events that are not sent yet. If a turn is stopped in the middle of a write, the rest
-        stays here for its next write."""
-        self._is_disconnected = False
-        self.stalled = asyncio.Event()
-        """Set when the client has stopped reading."""
-        self.lock = asyncio.Lock()
-        self.has_begun = False
-        self.last_event = self.last_write = self._clock()
-        self.writing_since: float | None = None
+        """Events that could not be passed on at once."""
+        self._is_queued = False
+        """Whether something was queued and is not sent yet."""
+        self._task: asyncio.Task[None] | None = None
+        """Works off the queue."""
+        self._fault: Exception | None = None
+        """A bug that the task has run into. It is raised by `flush`."""
 
-    async def write(self, events: Sequence[Event]) -> None:
-        self._events.add(events)
-        async with self.lock:
-            await self._write_waiting()
+    def write(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        if self.is_ready and self._are_small(events) and self._keeper.can_log(events):
+            self._pass_on(events)
+        else:
+            self._queue(events)
 
-    async def write_locked(self, events: Sequence[Event]) -> None:
-        self._events.add(events)
-        await self._write_waiting()
+    @property
+    def is_ready(self) -> bool:
+        return not self._is_queued and self._fault is None
 
-    async def _write_waiting(self) -> None:
-        await self._resume()
-        while self._events:
-            with self._watch.waiting():  # for the store
-                events, is_large = await self._events.next()
-            last, self.has_begun = events[-1], True
-            self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
-            if not self._is_disconnected:
-                self.writing_since = self._clock()
-                with self._watch.waiting():  # for the client to read
-                    await self._deliver([self._accent(event) for event in events], is_large=is_large)
-                self.writing_since = None
-                self._verdict.terminal_sent = last.type in TERMINAL
-            self.last_event = self.last_write = self._clock()
+    async def flush(self) -> None:
+        while not self.is_ready:
+            if self._fault is not None:
+                fault, self._fault = self._fault, None
+                raise fault
+            if self._is_queued:
+                await asyncio.wait([self._start()])
+            else:
+                await self._drain()
 
     @abstractmethod
-    async def comment(self) -> None:
-        """Send a heartbeat that is not an event. The caller holds the lock."""
+    def refuse(self, refused: RequestRefused) -> None: ...
 
     @abstractmethod
-    async def _resume(self) -> None:
-        """Send what an interrupted write did not send."""
+    def keep(self, events: Sequence[Event]) -> None: ...
 
     @abstractmethod
-    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
-        """Send events to a connected client."""
+    def send_failure(self, response: Response) -> None: ...
 
-    async def keep(self, events: Sequence[Event]) -> None:
+    @abstractmethod
+    def _pass_on(self, events: Sequence[Event]) -> None:
+        """Store and send small events at once."""
+
+    @abstractmethod
+    async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:
+        """Send events that are stored."""
+
+    async def _drain(self) -> None:  # noqa: B027 - not every outlet has a client that it waits for
+        """Wait until the client takes more."""
+
+    async def _resume(self) -> None:  # noqa: B027 - few outlets send anything in pieces
+        """Send what an interrupted task did not send."""
+
+    def _queue(self, events: Sequence[Event]) -> None:
         self._events.add(events)
-        self.mark_disconnected()
-        async with self.lock:
-            await self._write_waiting()
+        self._is_queued = True
+        self._start()
 
-    async def send_failure(self, response: Response) -> None:
+    def _start(self) -> asyncio.Task[None]:
+        if self._task is None:
+            self._task = asyncio.create_task(self._work_off())
+        return self._task
+
+    async def _work_off(self) -> None:
+        try:
+            await self._resume()
+            while self._events:
+                stored, is_large = await self._events.next()
+                await self._send_stored(stored, is_large=is_large)
+            self._is_queued = False
+        except Exception as error:
+            self._fault, self._is_queued = error, bool(self._events)
+        finally:
+            self._task = None
+
+    def _clear(self) -> None:
         self._events.clear()
-        number = self._verdict.last_sequence + 1
-        end = LifecycleEvent(type="response.failed", sequence_number=number, response=response)
-        async with self.lock:
-            await self._deliver([end], is_large=False)
-        self._verdict.last_event, self._verdict.last_sequence = end.type, number
+        self._is_queued = False
 
-    def give_up(self) -> None:
-        self.stalled.set()
+    def _are_small(self, events: Sequence[Event]) -> bool:
+        """Return whether events can be sent in one piece. See `first_batch`."""
+        if self._verdict.bytes_in <= LARGE_ANSWER:
+            return not _has_long_instructions(events[0])
+        return all(map(_is_short_delta, events))
+
+
+class LiveOutlet(QueuedOutlet):
+    """Sends events as they arrive. If the client disconnects and the turn continues, they are only stored.
+    `channel` is the client's connection; None: there is no client."""
+
+    def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, channel: Channel | None) -> None:
+        super().__init__(accent, keeper, verdict)
+        self._clock = asyncio.get_running_loop().time
+        self._channel = channel
+        """None if there is no client, or no longer."""
+        self.on_stalled: Callable[[], None] = _nothing
+        """Called when the client has stopped reading."""
+        self.has_begun = False
+        """Whether the first event was written."""
+        self.last_event = self.last_write = self._clock()
+        self._blocked_since: float | None = None
+        """Since when the client reads too slowly."""
+
+    @property
+    def is_ready(self) -> bool:
+        channel = self._channel
+        return not self._is_queued and self._fault is None and (channel is None or channel.is_writable)
+
+    def write(self, events: Sequence[Event]) -> None:
+        if events:
+            self.has_begun = True
+            super().write(events)
+
+    def keep(self, events: Sequence[Event]) -> None:
+        self.mark_disconnected()
+        self.write(events)
 
     def mark_disconnected(self) -> None:
         """Treat the client as disconnected: from now on, events are only stored."""
-        self._is_disconnected = True
+        self._channel = None
+
+    def is_stalled(self, longest: float | None) -> bool:
+        """Return whether the client has not read for this many seconds. Call it regularly."""
+        channel = self._channel
+        if channel is None or channel.is_writable:
+            self._blocked_since = None
+            return False
+        now = self._clock()
+        since = self._blocked_since = now if self._blocked_since is None else self._blocked_since
+        return longest is not None and now - since >= longest
+
+    @abstractmethod
+    def comment(self) -> None:
+        """Send a heartbeat that is not an event."""
+
+    def send_failure(self, response: Response) -> None:
+        self._clear()
+        number = self._verdict.last_sequence + 1
+        end = LifecycleEvent(type="response.failed", sequence_number=number, response=response)
+        self._verdict.last_event, self._verdict.last_sequence = end.type, number
+        if self._channel is not None:
+            self._transmit([self._frame(end, encode(end))], end)
+
+    def _pass_on(self, events: Sequence[Event]) -> None:
+        if self._channel is None:
+            self._keeper.log(events)
+            self._note(events[-1])
+            return
+        frames: list[bytes] = []
+        encoded: list[bytes | None] = []
+        for event in events:
+            accented = self._accent(event)
+            data = encode(accented)
+            encoded.append(data if accented is event else None)
+            frames.append(self._frame(accented, data))
+        self._keeper.log(events, encoded)
+        self._note(events[-1])
+        self._transmit(frames, events[-1])
+
+    async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:
+        self._note(events[-1])
+        await self._drain()
+        if self._channel is None:
+            return
+        accented = [self._accent(event) for event in events]
+        if is_large:
+            await self._send_large(accented[-1])
+        else:
+            self._transmit([self._frame(event, encode(event)) for event in accented], accented[-1])
+
+    def _note(self, last: Event) -> None:
+        self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
+        self.last_event = self.last_write = self._clock()
+
+    async def _drain(self) -> None:
+        channel = self._channel
+        if channel is not None and not channel.is_writable:
+            if self._blocked_since is None:
+                self._blocked_since = self._clock()
+            await channel.drain()
+            self._blocked_since = None
+
+    @abstractmethod
+    def _frame(self, event: Event, data: bytes) -> bytes:
+        """Return an event with its JSON as it is sent."""
+
+    @abstractmethod
+    def _transmit(self, frames: list[bytes], last: Event) -> None:
+        """Send frames to a connected client; `last` is the event in the last one."""
+
+    @abstractmethod
+    async def _send_large(self, event: Event) -> None:
+        """Send one large event to a connected client, as it reads."""
 
 
 def first_batch(events: list[Event], verdict: Verdict) -> tuple[Sequence[Event], bool]:
@@ -192,80 +326,79 @@ def _has_long_instructions(event: Event) -> bool:
     return isinstance(instructions, str) and len(instructions) > LONG_TEXT
 
 
+def _nothing() -> None:
+    """Stand in for a callback that nobody has set."""
+
+
 class StreamOutlet(LiveOutlet):
     """Sends server-sent events. The events of one call are sent in one write of complete frames; a large
     frame is sent piece by piece, as the client reads it."""
 
     def __init__(
-        self,
-        exchange: Exchange,
-        accent: Accent,
-        keeper: Keeper,
-        verdict: Verdict,
-        watch: Stopwatch,
-        head: Head,
+        self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
     ) -> None:
-        super().__init__(accent, keeper, verdict, watch)
+        super().__init__(accent, keeper, verdict, exchange.channel)
         self._exchange = exchange
         self._head = head
-        self._rest: Iterator[bytes] = iter(())
-        """Pieces to send. An interrupted write leaves the rest of its frame here, which must be sent next."""
-        self._unsent = b""
-        """The piece that is being sent."""
-        self._final: bytes | None = None
-        """The piece that ends the response."""
+        self._pieces: Iterator[bytes] = iter(())
+        """The rest of a large frame. If the task is interrupted, it must be sent next."""
+        self._large: Event | None = None
+        """The event in that frame."""
         self.is_open = False
 
-    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
-        last = events[-1]
-        ends = last.type in TERMINAL
-        if is_large:
-            pieces = frame_in_pieces(last.type, encode_in_pieces(last))
-            await self._send(DONE if ends else b"", before=pieces, ends=ends)
+    def _frame(self, event: Event, data: bytes) -> bytes:
+        return encode_frame(event.type, data)
+
+    def _transmit(self, frames: list[bytes], last: Event) -> None:
+        if last.type in TERMINAL:
+            frames.append(DONE)
+            self._end(b"".join(frames), last)
         else:
-            data = b"".join([encode_frame(event.type, encode(event)) for event in events])
-            await self._send(data + DONE if ends else data, ends=ends)
-        if last.type == "response.failed":
-            # Some clients report a failure only when the connection is closed (decision 9, ask A10).
-            self._exchange.close()
+            self._send(frames[0] if len(frames) == 1 else b"".join(frames))
 
-    async def comment(self) -> None:
-        """Send a comment, which proxies count as activity. The caller holds the lock."""
-        if not self._is_disconnected:
-            self.writing_since = self._clock()
-            with self._watch.waiting():
-                await self._resume()
-                await self._send(_COMMENT)
-        self.writing_since = None
-        self.last_write = self._clock()
-
-    async def refuse(self, refused: RequestRefused) -> None:
-        async with self.lock:
-            self._verdict.status = refused.status
-            await self._exchange.refuse(refused)
-
-    async def _send(self, data: bytes, *, before: Iterable[bytes] = (), ends: bool = False) -> None:
-        self._rest, self._final = chain(before, [data]), data if ends else None
+    async def _send_large(self, event: Event) -> None:
+        self._pieces, self._large = frame_in_pieces(event.type, encode_in_pieces(event)), event
         await self._resume()
 
     async def _resume(self) -> None:
         work = WorkSlice()
-        while (piece := self._unsent or next(self._rest, b"")) and not self._is_disconnected:
-            self._unsent = piece
-            await self._open()
-            self.writing_since = self._clock()
-            is_final = piece is self._final
-            await self._exchange.send(
-                {"type": "http.response.body", "body": piece, "more_body": not is_final}
-            )
-            self._unsent = b""
-            self._verdict.bytes_out += len(piece)
-            self._verdict.terminal_sent = is_final
+        for piece in self._pieces:
+            self._send(piece)
+            await self._drain()
             await work.pause()
+        if self._large is not None and self._large.type in TERMINAL:
+            self._end(DONE, self._large)
+        self._large = None
 
-    async def _open(self) -> None:
+    def _send(self, data: bytes) -> None:
+        if self._channel is not None:
+            self._open()
+            self._exchange.channel.write(data)
+            self._verdict.bytes_out += len(data)
+
+    def _end(self, data: bytes, last: Event) -> None:
+        if self._channel is None:
+            return
+        self._open()
+        if last.type == "response.failed":
+            # Some clients report a failure only when the connection is closed (decision 9, ask A10).
+            self._exchange.channel.close()
+        self._exchange.channel.end(data)
+        self._verdict.bytes_out += len(data)
+        self._verdict.terminal_sent = True
+
+    def comment(self) -> None:
+        """Send a comment, which proxies count as activity."""
+        self._send(_COMMENT)
+        self.last_write = self._clock()
+
+    def refuse(self, refused: RequestRefused) -> None:
+        self._verdict.status = refused.status
+        self._exchange.refuse(refused)
+
+    def _open(self) -> None:
         if not self.is_open:
-            await self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
+            self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
             self.is_open = True
             self._verdict.status = 200
 
@@ -278,44 +411,51 @@ STREAM_HEADERS = [
 ]
 
 
-class JsonOutlet:
+class JsonOutlet(QueuedOutlet):
     """Sends one JSON response at the end."""
 
     def __init__(
         self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
     ) -> None:
+        super().__init__(accent, keeper, verdict)
         self._exchange = exchange
-        self._accent = accent
-        self._events = StoredEvents(keeper, verdict)
-        self._verdict = verdict
         self._head = head
         self._param: str | None = None
         """The `param` of the error event, for which a failed response has no field."""
+        self._is_disconnected = False
 
-    async def keep(self, events: Sequence[Event]) -> None:
-        self._events.add(events)
-        while self._events:
-            await self._events.next()
+    def keep(self, events: Sequence[Event]) -> None:
+        self._is_disconnected = True
+        self.write(events)
 
-    async def write(self, events: Sequence[Event]) -> None:
-        self._events.add(events)
-        while self._events:
-            stored, _ = await self._events.next()
-            for event in map(self._accent, stored):
-                if isinstance(event, ErrorEvent):
-                    self._param = event.error.param
-                if event.type in TERMINAL and isinstance(event, LifecycleEvent):
-                    await self._answer(event)
+    def _pass_on(self, events: Sequence[Event]) -> None:
+        if events[-1].type in TERMINAL:
+            self._queue(events)  # the response may be large
+            return
+        self._keeper.log(events)
+        for event in events:
+            self._learn(self._accent(event))
 
-    async def refuse(self, refused: RequestRefused) -> None:
+    async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:  # noqa: ARG002
+        for event in map(self._accent, events):
+            self._learn(event)
+            if not self._is_disconnected and isinstance(event, LifecycleEvent) and event.type in TERMINAL:
+                await self._answer(event)
+
+    def _learn(self, event: Event) -> None:
+        if isinstance(event, ErrorEvent):
+            self._param = event.error.param
+
+    def refuse(self, refused: RequestRefused) -> None:
         self._verdict.status = refused.status
-        await self._exchange.refuse(refused)
+        self._exchange.refuse(refused)
 
-    async def send_failure(self, response: Response) -> None:
+    def send_failure(self, response: Response) -> None:
+        self._clear()
         error = response.error or ResponseError(
             code="internal_error", message="internal error in the gateway: see its log"
         )
-        await self.refuse(refusal(error.code, error.message))
+        self.refuse(refusal(error.code, error.message))
 
     async def _answer(self, event: LifecycleEvent) -> None:
         """Send the response. A failure has an HTTP error status, and its body also contains the response with
@@ -335,7 +475,7 @@ class JsonOutlet:
         else:
             data = encode(body)
             self._verdict.bytes_out = len(data)
-            await self._exchange.answer(status, data, headers=headers)
+            self._exchange.answer(status, data, headers=headers)
         self._verdict.terminal_sent = True
 
 

@@ -18,7 +18,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Resolved, public_request
 from penstock.gateway.http.access import client_key_of, tenant_of
 from penstock.gateway.http.client_accent import accent_for
-from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.http.exchange import ClientRequest
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.telemetry.traces import Tracer
@@ -76,7 +76,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
 def prepare(
     gateway: Gateway,
-    exchange: Exchange,
+    exchange: ClientRequest,
     key: ClientKey | None,
     resolved: Resolved,
     watch: Stopwatch,
@@ -205,7 +205,7 @@ def _context(
 
 
 def _turn_request(
-    services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved, first: Candidate
+    services: Services, exchange: ClientRequest, key: ClientKey | None, resolved: Resolved, first: Candidate
 ) -> TurnRequest:
     settings, request = services.settings, resolved.request
     model = str(request.model)
@@ -225,7 +225,7 @@ def _turn_request(
 
 
 def _attempts(
-    services: Services, exchange: Exchange, keys: Sequence[str], candidates: Sequence[Candidate]
+    services: Services, exchange: ClientRequest, keys: Sequence[str], candidates: Sequence[Candidate]
 ) -> Attempts:
     settings = services.settings
     return Attempts(
@@ -244,7 +244,7 @@ def diagnostics_header(known: list[Diagnostic]) -> list[tuple[str, str]]:
     return [(DIAGNOSTICS, "; ".join(lines)[:_LONGEST_HEADER])] if lines else []
 
 
-def limits_for(limits: Limits, exchange: Exchange) -> Limits:
+def limits_for(limits: Limits, exchange: ClientRequest) -> Limits:
     """Return the limits with the heartbeat interval that this client requests. The first heartbeat is the
     beginning of the stream, so the interval limits `patience` as well (decision 9)."""
     requested = exchange.headers.get(HEARTBEAT)

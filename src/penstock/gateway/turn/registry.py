@@ -6,7 +6,7 @@ import asyncio
 
 from msgspec import Struct
 
-from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.http.exchange import ClientRequest
 from penstock.gateway.services import Services
 from penstock.gateway.turn.stop_reasons import StopReason
 from penstock.gateway.turn.turn import Turn
@@ -14,7 +14,7 @@ from penstock.gateway.turn.turn import Turn
 
 class _Entry(Struct, frozen=True):
     turn: Turn
-    exchange: Exchange
+    exchange: ClientRequest
     services: Services
     """The services at the start of the turn: the settings may have changed since."""
 
@@ -31,7 +31,7 @@ class RunningTurns:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, turn: Turn, exchange: Exchange, services: Services) -> None:
+    def add(self, turn: Turn, exchange: ClientRequest, services: Services) -> None:
         """Add a turn, unless it has already been added."""
         if (turn.tenant, turn.id) not in self._entries:
             self._entries[turn.tenant, turn.id] = _Entry(turn, exchange, services)

@@ -1,26 +1,32 @@
-"""Relay one answer through the gateway: from the upstream's bytes to the turn's outlet."""
+"""Relay one answer through the gateway: from the upstream's bytes to the turn's outlet, in one call per read.
+
+The turn's coroutine sleeps meanwhile. It wakes up at the end of the answer, and for what cannot be done in
+one call: a read that takes too long, an outlet that is not ready, a failure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections import deque
+from collections.abc import Iterator
 from functools import partial
 
 from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Dialect, Plan
 from penstock.errors import NetworkError, ProtocolError
-from penstock.fairness import WorkSlice
-from penstock.gateway.errors import RequestRefused
+from penstock.fairness import SLICE
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.outlets import Outlet
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict, shown
-from penstock.net.source import Inbox, UpstreamSource
+from penstock.net.source import UpstreamSource
 from penstock.protocol.events import Event
 from penstock.upstream.masking import masked
 
 
 class Relay:
-    """Sends the events of one read in one write, unless other turns would have to wait too long."""
+    """Receives the body of an upstream's answer (`SourceCallbacks`). The events of one read leave in one
+    write, unless other turns would have to wait too long."""
 
     def __init__(
         self,
@@ -33,64 +39,125 @@ class Relay:
     ) -> None:
         self._pipeline, self._outlet, self._verdict = pipeline, outlet, verdict
         self._watch, self._tracer, self._most_bytes = watch, tracer, most_bytes
-        self._unwritten: list[Event] = []
-        """Events of the current read. They are sent before anything else can number an event."""
-        self._work = WorkSlice()
+        self._source: UpstreamSource
+        self._wake_up: asyncio.Future[None] | None = None
+        """Set while the coroutine sleeps. Only then, a read is passed on as it arrives."""
+        self._waiting: deque[bytes] = deque()
+        """Reads that arrived while the coroutine worked."""
+        self._rest: Iterator[list[Event]] | None = None
+        """The rest of a read that takes long."""
+        self._is_ended = False
+        self._failure: Exception | None = None
 
     async def forward(self, source: UpstreamSource, dialect: Dialect, plan: Plan) -> None:
         """Read an answer to its end, without sending the terminal event. Raise what `Pipeline.read` raises,
         and `NetworkError` if the connection breaks before the model has finished."""
         pipeline = self._pipeline
         pipeline.open(dialect, plan, content_type=source.content_type, mask=partial(masked, source=source))
-        inbox = Inbox(source)
+        self._source, self._is_ended, self._failure, self._rest = source, False, None, None
+        self._waiting.clear()
         try:
-            while not pipeline.is_answered and (data := await self._next(inbox)):
-                for events in pipeline.read(data):
-                    self._add(events)
-                    if self._work.is_over:
-                        await self.write()
-                        await self._work.pause()
-            self._add(pipeline.read_end())
+            with self._watch.waiting():
+                source.start(self)
+                while not await self._catch_up():
+                    await self._sleep()
+            self._outlet.write(pipeline.read_end())
         except NetworkError:
-            self._add(pipeline.read_cut())
+            self._outlet.write(pipeline.read_cut())
             if not pipeline.has_finished:
                 raise
         finally:
+            self._is_ended = True
             if pipeline.upstream_id:
                 self._verdict.upstream_id = shown(pipeline.upstream_id)
 
-    async def write(self, events: Sequence[Event] = ()) -> None:
-        """Send events, after those that are pending."""
-        pending, self._unwritten = self._unwritten, []
-        await self._outlet.write([*pending, *events])
+    # Called by the source
 
-    async def keep(self, events: Sequence[Event]) -> None:
-        """Store events, after those that are pending, without sending them: the client is disconnected."""
-        pending, self._unwritten = self._unwritten, []
-        await self._outlet.keep([*pending, *events])
+    def data(self, data: bytes) -> None:
+        """Pass one read on."""
+        if self._is_ended:
+            return
+        if self._wake_up is None:
+            self._waiting.append(data)
+            self._source.pause()
+            return
+        try:
+            self._read(data)
+        except Exception as error:
+            self._failure = error
+        if self._failure is not None or self._rest is not None or not self._outlet.is_ready:
+            self._source.pause()
+            self._wake()
+        elif self._pipeline.is_answered:
+            self._wake()
 
-    async def refuse(self, refused: RequestRefused) -> None:
-        """Send an HTTP error instead; only before anything was written."""
-        await self._outlet.refuse(refused)
+    def end(self) -> None:
+        self._is_ended = True
+        self._wake()
 
-    def _add(self, events: list[Event]) -> None:
-        self._unwritten += events
-        if self._pipeline.has_output and self._verdict.first_output_ms < 0:
-            self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+    def failed(self, error: Exception) -> None:
+        self._failure = self._failure or error
+        self._wake()
 
-    async def _next(self, inbox: Inbox) -> bytes:
-        """Return the next bytes. If the answer is too large, the bytes up to the limit are still used."""
-        await self.write()
+    # In the turn's coroutine
+
+    async def _sleep(self) -> None:
+        wake_up = self._wake_up = asyncio.get_running_loop().create_future()
+        self._source.resume()
+        try:
+            await wake_up
+        finally:
+            self._wake_up = None
+
+    def _wake(self) -> None:
+        wake_up, self._wake_up = self._wake_up, None
+        if wake_up is not None and not wake_up.done():
+            wake_up.set_result(None)
+
+    async def _catch_up(self) -> bool:
+        """Do what could not be done at once; return whether the answer is complete. A failure is raised after
+        everything received before it was passed on."""
+        while not self._pipeline.is_answered:
+            await self._outlet.flush()
+            if self._rest is not None:
+                await asyncio.sleep(0)
+                self._pass_on(self._rest)
+            elif self._waiting:
+                self._read(self._waiting.popleft())
+            elif self._failure is not None:
+                raise self._failure
+            else:
+                return self._is_ended
+        return True
+
+    # Reading
+
+    def _read(self, data: bytes) -> None:
+        """Translate one read. If the answer is too large, the bytes up to the limit are still used."""
         room = self._most_bytes - self._verdict.bytes_in
-        data = b""
-        if room >= 0:
-            with self._watch.waiting():
-                data = await inbox.take()
-            self._work.restart()  # the loop has served other turns while this one waited for data
-        self._watch.mark_received()
         self._tracer.read(data)
         self._verdict.bytes_in += len(data)
-        if room < 0 or (room == 0 and data):
+        if len(data) <= room:
+            self._pass_on(self._pipeline.read(data))
+            return
+        for events in self._pipeline.read(data[:room]):
+            self._outlet.write(events)
+        if not self._pipeline.is_answered:
             message = f"the upstream sent more than {self._most_bytes} bytes (limits.answer_bytes)"
             raise ProtocolError(message, code="upstream_invalid")
-        return data[:room]
+
+    def _pass_on(self, steps: Iterator[list[Event]]) -> None:
+        """Write the events of these steps, as far as there is time for them."""
+        began, self._rest = self._watch.mark_received(), None
+        events: list[Event] = []
+        try:
+            for step in steps:
+                events += step
+                if self._watch.since(began) >= SLICE:
+                    self._rest = steps
+                    break
+        finally:
+            self._outlet.write(events)
+            if self._pipeline.has_output and self._verdict.first_output_ms < 0:
+                self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+            self._watch.add_work(began)

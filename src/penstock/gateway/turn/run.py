@@ -3,53 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.http.exchange import ClientRequest
 from penstock.gateway.telemetry.logs import log_fault, log_verdict
 from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.outlets import LiveOutlet, Outlet
 from penstock.gateway.turn.prepare import Prepared
 from penstock.gateway.turn.stop_reasons import CLIENT_DISCONNECTED, CLIENT_STALLED, StopReason
 
+OnDisconnect = Callable[[Callable[[], None] | None], None]
+"""Sets the function that is called when the client disconnects."""
+
 
 async def run_turn(
     gateway: Gateway,
     prepared: Prepared,
     outlet: Outlet,
-    exchange: Exchange,
-    disconnect: Coroutine[Any, Any, None] | None = None,
+    exchange: ClientRequest,
+    on_disconnect: OnDisconnect | None = None,
 ) -> None:
-    """Run a turn to its end, whatever the upstream and the client do. `disconnect` returns when the client
-    disconnects. Without it, the turn was queued, and no client waits for it."""
-    turn, verdict = prepared.turn, prepared.verdict
+    """Run a turn to its end, whatever the upstream and the client do. Without `on_disconnect`, the turn was
+    queued, and no client waits for it."""
+    turn, heartbeats = prepared.turn, None
     gateway.turns.add(turn, exchange, prepared.services)
-    helpers = []
-    if disconnect is not None:
-        helpers.append(_watch_client(gateway, prepared, outlet, exchange, disconnect))
+    watch = ClientWatch(gateway, prepared, outlet, exchange)
     if isinstance(outlet, LiveOutlet):
+        outlet.on_stalled = watch.stalled
         clock = asyncio.get_running_loop().time
-        helpers.append(Heartbeats(turn, outlet, prepared.limits, verdict, clock=clock).run())
-    tasks = [asyncio.create_task(each) for each in helpers]
+        heartbeats = Heartbeats(turn, outlet, prepared.limits, prepared.verdict, clock=clock)
+        heartbeats.start()
     try:
-        if disconnect is None:
-            await outlet.write(prepared.machine.begin())
+        if on_disconnect is not None:
+            on_disconnect(watch.disconnected)
+        else:
+            outlet.write(prepared.machine.begin())
         await turn.run(outlet)
     finally:
+        if heartbeats is not None:
+            heartbeats.stop()
+        if on_disconnect is not None:
+            on_disconnect(None)
         try:
-            await _cancel(tasks, verdict.request_id)
+            await watch.end()
         finally:
             close_turn(gateway, prepared)
-
-
-async def _cancel(helpers: list[asyncio.Task[None]], request_id: str) -> None:
-    for task in helpers:
-        task.cancel()
-    for fault in await asyncio.gather(*helpers, return_exceptions=True):
-        if isinstance(fault, Exception):
-            log_fault(fault, request_id)
 
 
 def close_turn(gateway: Gateway, prepared: Prepared) -> None:
@@ -59,40 +58,53 @@ def close_turn(gateway: Gateway, prepared: Prepared) -> None:
     log_verdict(prepared.verdict)
 
 
-async def _watch_client(
-    gateway: Gateway,
-    prepared: Prepared,
-    outlet: Outlet,
-    exchange: Exchange,
-    disconnect: Coroutine[Any, Any, None],
-) -> None:
-    """Wait until the client disconnects (ask F1) or reads nothing for too long; then end the turn."""
-    disconnecting = asyncio.create_task(disconnect)
-    stalling = [asyncio.create_task(outlet.stalled.wait())] if isinstance(outlet, LiveOutlet) else []
-    try:
-        await asyncio.wait([disconnecting, *stalling], return_when=asyncio.FIRST_COMPLETED)
-        why = CLIENT_DISCONNECTED if disconnecting.done() else CLIENT_STALLED
-    finally:
-        for task in (disconnecting, *stalling):
-            task.cancel()
-    await _stop_after_grace(gateway, prepared, outlet, exchange, why)
+class ClientWatch:
+    """Ends a turn when its client disconnects (ask F1) or reads nothing for too long."""
 
+    def __init__(self, gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: ClientRequest) -> None:
+        self._gateway, self._prepared = gateway, prepared
+        self._outlet, self._exchange = outlet, exchange
+        self._has_left = False
+        self._waiting: asyncio.Task[None] | None = None
+        """Waits for the client to reconnect."""
 
-async def _stop_after_grace(
-    gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, why: StopReason
-) -> None:
-    """Stop the turn. If its response is stored and the client knows the id, wait first: the client may
-    reconnect within `disconnect_grace` (decision 16). A client that has sent its request again under the same
-    idempotency key already follows the turn, which then runs on (decision 32)."""
-    turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
-    is_followed = prepared.has_key and gateway.followers.is_followed((turn.tenant, turn.id))
-    may_continue = is_followed or (grace and turn.snapshot.store)
-    if may_continue and verdict.last_event and isinstance(outlet, LiveOutlet):
-        verdict.left = True
-        outlet.mark_disconnected()
-        exchange.abort()  # a write may be waiting for the disconnected client
-        await gateway.followers.wait_until_unfollowed((turn.tenant, turn.id), grace)
-        why = CLIENT_DISCONNECTED
-    turn.stop(why)
-    if why is CLIENT_STALLED:
-        exchange.abort()  # this also ends the last write of a turn that was already stopped
+    def disconnected(self) -> None:
+        self._leave(CLIENT_DISCONNECTED)
+
+    def stalled(self) -> None:
+        self._leave(CLIENT_STALLED)
+
+    async def end(self) -> None:
+        """Stop watching: the turn has ended."""
+        self._has_left = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+            [fault] = await asyncio.gather(self._waiting, return_exceptions=True)
+            if isinstance(fault, Exception):
+                log_fault(fault, self._prepared.verdict.request_id)
+
+    def _leave(self, why: StopReason) -> None:
+        """Stop the turn. If its response is stored and the client knows the id, wait first: the client may
+        reconnect within `disconnect_grace` (decision 16). A client that has sent its request again under the
+        same idempotency key already follows the turn, which then runs on (decision 32)."""
+        if self._has_left:
+            return
+        self._has_left = True
+        turn, verdict, outlet = self._prepared.turn, self._prepared.verdict, self._outlet
+        grace, followers = self._prepared.limits.disconnect_grace, self._gateway.followers
+        is_followed = self._prepared.has_key and followers.is_followed((turn.tenant, turn.id))
+        may_continue = is_followed or (grace and turn.snapshot.store)
+        if may_continue and verdict.last_event and isinstance(outlet, LiveOutlet):
+            verdict.left = True
+            outlet.mark_disconnected()
+            self._exchange.abort()  # nothing waits for the disconnected client any more
+            self._waiting = asyncio.create_task(self._stop_when_unfollowed(grace))
+            return
+        turn.stop(why)
+        if why is CLIENT_STALLED:
+            self._exchange.abort()  # this also ends the last write of a turn that was already stopped
+
+    async def _stop_when_unfollowed(self, grace: float) -> None:
+        turn = self._prepared.turn
+        await self._gateway.followers.wait_until_unfollowed((turn.tenant, turn.id), grace)
+        turn.stop(CLIENT_DISCONNECTED)

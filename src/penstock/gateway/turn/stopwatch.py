@@ -30,9 +30,19 @@ class Stopwatch:
             if not self._waiting:
                 self._waited += self._clock() - self._waiting_since
 
-    def mark_received(self) -> None:
-        """Record that the upstream has sent something."""
-        self._received = self._clock()
+    def mark_received(self) -> float:
+        """Record that the upstream has sent something, and return the time."""
+        self._received = now = self._clock()
+        return now
+
+    def since(self, time: float) -> float:
+        """Return the seconds since a time that `mark_received` has returned."""
+        return self._clock() - time
+
+    def add_work(self, began: float) -> None:
+        """Count the time since `began` as overhead, although it is part of a wait: the relay works in
+        between, when something arrives."""
+        self._waited -= self._clock() - began
 
     @property
     def seconds(self) -> float:

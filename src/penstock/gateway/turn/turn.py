@@ -128,6 +128,7 @@ class Turn:
             estimate=self._estimate,
         )
         self._relay: Relay
+        self._outlet: Outlet
         self._task: asyncio.Task[None] | None = None
         """Set while the turn runs. A turn that is stopped earlier checks `_stopped`: a task that is cancelled
         before its first step would never run."""
@@ -153,6 +154,7 @@ class Turn:
 
     async def _run(self, outlet: Outlet) -> None:
         context, self._task = self._context, asyncio.current_task()
+        self._outlet = outlet
         self._relay = Relay(
             self._pipeline, outlet, self._verdict, self._watch, self._tracer, context.answer_bytes
         )
@@ -167,8 +169,8 @@ class Turn:
         finally:
             self._task = None
             self._conclude()
-            # Its outlet refers to the turn: the cycle would keep the request until garbage collection.
-            del self._relay
+            # The outlet refers to the turn: the cycle would keep the request until garbage collection.
+            del self._relay, self._outlet
 
     def stop(self, why: StopReason) -> None:
         """Stop the turn from outside; the first reason is used, and none after the terminal event."""
@@ -310,7 +312,7 @@ class Turn:
         self._is_refused = True
         self._verdict.outcome, self._verdict.code = "refused", code
         message = with_request_id(message, self._verdict.request_id)
-        await self._relay.refuse(refusal(code, message, param=param, wait=wait))
+        self._outlet.refuse(refusal(code, message, param=param, wait=wait))
 
     async def _write_failure(
         self, code: str, message: str, *, param: str | None = None, wait: float | None = None
@@ -320,13 +322,19 @@ class Turn:
 
     async def _write_end(self, events: Sequence[Event]) -> None:
         self._verdict.usage_estimated = self._pipeline.usage_is_estimated
-        await self._relay.write(events)
+        await self._write(events)
+
+    async def _write(self, events: Sequence[Event] = ()) -> None:
+        """Write events, and wait until they and all before them are sent."""
+        self._outlet.write(events)
+        with self._watch.waiting():
+            await self._outlet.flush()
 
     async def _end_early(self, why: StopReason) -> None:
         """End a stopped turn. A client that is still connected gets its terminal event."""
         pipeline, verdict = self._pipeline, self._verdict
         if why.closer != "client" and pipeline.is_over:
-            await self._relay.write()  # it was stopped while its terminal event was being sent
+            await self._write()  # it was stopped while its terminal event was being sent
         elif why is CANCELLED:
             await self._cancel()
         elif why.closer != "client":
@@ -336,7 +344,8 @@ class Turn:
             await self._count_ahead()
             events = pipeline.cancel()
             verdict.usage_estimated = pipeline.usage_is_estimated
-            await self._relay.keep(events)  # even if it was over: its end may not be in the store yet
+            self._outlet.keep(events)
+            await self._write()  # even if it was over: its end may not be in the store yet
 
     async def _cancel(self) -> None:
         """Cancel the response: an authorised client requested it over another connection (decision 6)."""
@@ -355,16 +364,15 @@ class Turn:
         if not self._is_refused and not self._verdict.terminal_sent:
             failed = ResponseError(code="internal_error", message=message)
             response = replace(self.snapshot, status="failed", output=[], error=failed)
-            await outlet.send_failure(response)
+            outlet.send_failure(response)
 
     # Usage that the upstream does not report
 
     async def _count_ahead(self) -> None:
-        """If the estimate for the terminal event takes long, make it now, in a thread. Pending events are
-        written first, because a heartbeat may take the next sequence number in the meantime."""
+        """If the estimate for the terminal event takes long, make it now, in a thread."""
         weight = max(self._request.weight, self._verdict.bytes_in)
         if weight >= HEAVY and not self._pipeline.is_over and self._pipeline.lacks_usage:
-            await self._relay.write(self.start())
+            self._outlet.write(self.start())
             self._estimate.counted = await run_heavy(weight, self._estimate.count)
 
     def _conclude(self) -> None:

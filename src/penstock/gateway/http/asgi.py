@@ -1,0 +1,261 @@
+"""The gateway behind any ASGI server: channels on top of ASGI messages.
+
+ASGI sends with coroutines, and the gateway sends without waiting. So each channel has a buffer and one task
+that sends from it. An ASGI server does not tell how much its client has read: a channel is writable while its
+buffer has room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from penstock.net.server.channels import ChannelClosed, ChannelHandler, Headers
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+EXTENSION = "penstock"
+"""The ASGI extension with controls that ASGI does not define: `abort`, `close` and `unsent`."""
+
+SERVER_STOPS = "penstock.server_stops"
+"""A message type that a WebSocket receives in addition to those of ASGI."""
+
+ROOM = 64 * 1024
+"""Bytes that may wait for the server before a channel is no longer writable."""
+
+
+async def serve_asgi(handler: ChannelHandler, scope: Message, receive: Receive, send: Send) -> None:
+    """Serve one request or one WebSocket."""
+    if scope["type"] == "http":
+        channel = AsgiHttpChannel(scope, receive, send)
+        await _served(channel, handler.serve_http(channel))
+    elif scope["type"] == "websocket":
+        await receive()  # websocket.connect
+        socket = AsgiSocketChannel(scope, receive, send)
+        await _served(socket, handler.serve_socket(socket))
+
+
+async def _served(channel: AsgiChannel, serving: Awaitable[None]) -> None:
+    try:
+        await serving
+        await channel.flush()
+    finally:
+        await channel.release()
+
+
+class AsgiChannel(ABC):
+    """What requests and WebSockets have in common."""
+
+    def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
+        self.method: str = scope.get("method", "GET")
+        self.path: str = scope["path"]
+        self.query: str = scope["query_string"].decode("latin-1")
+        self.headers = _joined(scope["headers"])
+        self.server_port: int = (scope.get("server") or ("", 0))[1] or 0
+        self.is_connected = True
+        self._controls = (scope.get("extensions") or {}).get(EXTENSION, {})
+        self._receive, self._send = receive, send
+        self._messages: deque[Message] = deque()
+        self._size = 0
+        self._sender: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._on_disconnect: Callable[[], None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    @property
+    def is_writable(self) -> bool:
+        return self._writable.is_set()
+
+    @property
+    def unsent(self) -> int:
+        return self._size + int(self._controls.get("unsent", int)())
+
+    async def drain(self) -> None:
+        await self._writable.wait()
+
+    def on_disconnect(self, callback: Callable[[], None] | None) -> None:
+        self._on_disconnect = callback
+        if callback is None:
+            return
+        if not self.is_connected:
+            asyncio.get_running_loop().call_soon(callback)
+        elif self._watcher is None:
+            self._watcher = asyncio.create_task(self._watch())
+
+    def abort(self) -> None:
+        """Send nothing more. Most servers close the connection when the application returns."""
+        self._controls.get("abort", _nothing)()
+        self._disconnected()
+
+    async def flush(self) -> None:
+        """Wait until everything is sent."""
+        if self._sender is not None:
+            await asyncio.gather(self._sender, return_exceptions=True)
+
+    async def release(self) -> None:
+        """End the tasks of this channel."""
+        self._on_disconnect = None
+        tasks = [task for task in (self._sender, self._watcher) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _queue(self, message: Message, size: int) -> None:
+        if not self.is_connected:
+            return
+        self._messages.append(message)
+        self._size += size
+        if self._size >= ROOM:
+            self._writable.clear()
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        """Send what is buffered. If the server raises, its client has disconnected."""
+        try:
+            while self._messages and self.is_connected:
+                message, size = self._next_message()
+                await self._send(message)
+                self._size -= size
+                if self._size < ROOM:
+                    self._writable.set()
+        except Exception:
+            self._disconnected()
+        finally:
+            self._sender = None
+
+    @abstractmethod
+    def _next_message(self) -> tuple[Message, int]:
+        """Remove and return the next message to send, and its size."""
+
+    @abstractmethod
+    async def _watch(self) -> None:
+        """Wait until the client disconnects, and report it."""
+
+    def _disconnected(self) -> None:
+        if self.is_connected:
+            self.is_connected = False
+            self._messages.clear()
+            self._size = 0
+            self._writable.set()
+            if self._on_disconnect is not None:
+                self._on_disconnect()
+
+
+class AsgiHttpChannel(AsgiChannel):
+    """One request and its response."""
+
+    def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        self._has_body = True
+        """Whether the body of the request is not read completely."""
+        self._start: Message | None = None
+        self._closes = False
+
+    async def receive(self) -> bytes:
+        while self._has_body:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self._disconnected()
+                raise ChannelClosed
+            self._has_body = bool(message.get("more_body", False))
+            if data := message.get("body", b""):
+                return bytes(data)
+        return b""
+
+    def begin(self, status: int, headers: Headers) -> None:
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        self._start = {"type": "http.response.start", "status": status, "headers": encoded}
+
+    def write(self, data: bytes) -> None:
+        self._body(data, more=True)
+
+    def end(self, data: bytes = b"") -> None:
+        self._body(data, more=False)
+        self._on_disconnect = None
+
+    def close(self) -> None:
+        """Close the connection, if the server can: ASGI has no message for that."""
+        self._closes = True
+
+    def _body(self, data: bytes, *, more: bool) -> None:
+        if self._start is not None:
+            start, self._start = self._start, None
+            self._queue(start, 0)
+        self._queue({"type": "http.response.body", "body": data, "more_body": more}, len(data))
+
+    async def flush(self) -> None:
+        await super().flush()
+        if self._closes:
+            self._controls.get("close", _nothing)()
+
+    def _next_message(self) -> tuple[Message, int]:
+        message = self._messages.popleft()
+        return message, len(message.get("body", b""))
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._disconnected()
+
+
+class AsgiSocketChannel(AsgiChannel):
+    """One WebSocket."""
+
+    def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        self._can_refuse = "websocket.http.response" in (scope.get("extensions") or {})
+
+    def accept(self) -> None:
+        self._queue({"type": "websocket.accept"}, 0)
+
+    def refuse(self, status: int, headers: Headers, body: bytes) -> None:
+        """Refuse with an HTTP error if the server supports that; otherwise close it."""
+        if not self._can_refuse:
+            self.close(1008)
+            return
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        start = {"type": "websocket.http.response.start", "status": status, "headers": encoded}
+        self._queue(start, 0)
+        self._queue({"type": "websocket.http.response.body", "body": body}, len(body))
+
+    async def receive(self) -> str | None:
+        message = await self._receive()
+        if message["type"] == SERVER_STOPS:
+            return None
+        if message["type"] == "websocket.disconnect":
+            self._disconnected()
+            raise ChannelClosed
+        text: str | None = message.get("text")
+        return text if text is not None else (message.get("bytes") or b"").decode("utf-8", "replace")
+
+    def send(self, text: bytes) -> None:
+        self._queue({"type": "websocket.send", "text": text.decode()}, len(text))
+
+    def close(self, code: int, reason: str = "") -> None:
+        self._queue({"type": "websocket.close", "code": code, "reason": reason}, 0)
+
+    def _next_message(self) -> tuple[Message, int]:
+        message = self._messages.popleft()
+        return message, len(message.get("text", b""))
+
+    async def _watch(self) -> None:
+        """Wait for nothing: whoever receives the messages of a WebSocket learns of the disconnect."""
+
+
+def _nothing() -> None:
+    """Stand in for a control that the server does not provide."""
+
+
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
