@@ -267,11 +267,15 @@ class LiveOutlet(QueuedOutlet):
         await self._drain()
         if self._channel is None:
             return
-        accented = [self._accent(event) for event in events]
         if is_large:
-            await self._send_large(accented[-1])
-        else:
-            self._transmit([self._frame(event, encode(event)) for event in accented], accented[-1])
+            await self._send_large(self._accent(events[-1]))
+            return
+        frames = []
+        for event in events:
+            accented = self._accent(event)
+            data = self._keeper.json_of(event) if accented is event else encode(accented)
+            frames.append(self._frame(accented, data))
+        self._transmit(frames, events[-1])
 
     def _note(self, last: Event) -> None:
         self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
