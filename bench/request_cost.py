@@ -36,6 +36,7 @@ from penstock.gateway.turn.requests import read_request, used_call_ids
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import conclude
 from penstock.protocol.events import Event
+from penstock.protocol.snapshots import SnapshotEncoder
 from penstock.protocol.wire import encode
 from penstock.store.memory import MemoryStore
 from penstock.stream.accents import ACCENTS, Accent
@@ -181,6 +182,7 @@ class Request:
         self._plan: Plan
         self._pipeline: Pipeline
         self._accent: Accent
+        self._encoder = SnapshotEncoder()
         self._sent: list[bytes] = []
 
     @property
@@ -241,7 +243,7 @@ class Request:
         log_verdict(prepared.verdict)
 
     def _send(self, events: list[Event]) -> None:
-        self._sent += [encode(self._accent(event)) for event in events]
+        self._sent += [self._encoder.encode(self._accent(event)) for event in events]
 
 
 def gateway() -> Gateway:
