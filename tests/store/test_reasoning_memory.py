@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,8 @@ from penstock.protocol.items import (
     Message,
     ReasoningItem,
 )
-from penstock.protocol.wire import encode
+from penstock.protocol.wire import decode, encode
+from penstock.store import reasoning_memory
 from penstock.store.contract import LOCAL, Closed, Opened, StoredItem
 from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import ReasoningCache, context_of, reasoning_by_call, restore_reasoning
@@ -179,6 +181,27 @@ def test_rewritten_arguments_are_the_same_arguments() -> None:
 def test_nothing_is_restored_for_another_tenant() -> None:
     history: list[Item] = [ASKED, ReasoningItem(id="rs_1"), call()]
     assert Answer(reasoning(), call()).restored(*history, tenant="other") == history
+
+
+@pytest.mark.parametrize("history", [[ASKED, ReasoningItem(id="rs_1"), call()], [ASKED, call()]])
+def test_remembered_reasoning_is_read_where_the_caller_wants(
+    history: list[Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long history may have thousands of reasoning items, and the event loop must not wait for them."""
+    threads: set[int] = set()
+
+    def noted(data: bytes, type: Any) -> Any:
+        threads.add(threading.get_ident())
+        return decode(data, type)
+
+    async def restored() -> list[Item]:
+        cache = Answer(reasoning(), call()).cache
+        return await restore_reasoning([cache], LOCAL, history, asyncio.to_thread)
+
+    monkeypatch.setattr(reasoning_memory, "decode", noted)
+    assert [item.type for item in asyncio.run(restored())] == ["message", "reasoning", "function_call"]
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_the_cache_forgets_after_an_hour() -> None:

@@ -69,8 +69,8 @@ def parse_in_pieces(data: bytes) -> Any:
         raise DecodeError("nested too deeply") from None
 
 
-_AT_ONCE_BYTES, _AT_ONCE_VALUES = 8 * 1024 * 1024, 100_000
-"""The most that one call reads: about 20 milliseconds of work."""
+_AT_ONCE_BYTES, _AT_ONCE_VALUES = 2 * 1024 * 1024, 25_000
+"""The most that one call reads: about 5 milliseconds of work."""
 _SPLIT_DEPTH = 6
 """Levels that are split: request, input, item, content, part, and one more. Each costs another pass."""
 

@@ -156,7 +156,7 @@ def declared_tools(request: CreateResponse) -> list[Tool]:
     if isinstance(request.input, list):
         for item in request.input:
             if item.__class__ in _DECLARING:
-                tools += item.tools  # type: ignore[union-attr]
+                tools += item.tools
     return tools
 
 

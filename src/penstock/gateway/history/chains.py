@@ -8,6 +8,7 @@ spec N45). Instructions are not inherited.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from os import urandom
 from typing import Any
 
@@ -79,8 +80,11 @@ async def resolve(
 ) -> Resolved:
     """Look up what the request refers to; raise `RequestRefused` if it is unknown or another tenant's."""
     given = await referred(store, tenant, _items_of(request), "input")
+    weight += ITEM_WEIGHT * len(given)
     # Before the input is stored: otherwise only the copy without encrypted content would remain.
-    restored = await restore_known_reasoning(reasoning, tenant, [item for _, item in given])
+    restored = await restore_known_reasoning(
+        reasoning, tenant, [item for _, item in given], partial(run_heavy, weight)
+    )
     given = [(place, item) for (place, _), item in zip(given, restored, strict=True)]
     before: list[Item] = []
     unstored: list[Item] = []
@@ -100,7 +104,6 @@ async def resolve(
     elif conversation is not None:
         before, history_weight = await _conversation(store, tenant, conversation)
         weight += history_weight
-    weight += ITEM_WEIGHT * len(given)
     continues = previous is not None or conversation is not None
     items, added = await run_heavy(weight, _joined, before, given, unstored, continues)
     return Resolved(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -17,8 +16,6 @@ from penstock.gateway.settings import ClientKey
 from penstock.protocol.request import CreateResponse
 from penstock.store.reasoning_memory import restore_reasoning
 
-T = TypeVar("T")
-
 
 async def complete(
     gateway: Gateway,
@@ -31,10 +28,7 @@ async def complete(
     of its WebSocket connection."""
     tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
     resolved = await resolve(gateway.store, tenant, request, local, reasoning, weight)
-
-    async def run(function: Callable[..., T], *args: Any) -> T:
-        return await run_heavy(resolved.weight, function, *args)
-
+    run = partial(run_heavy, resolved.weight)
     expanded, diagnostics = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)
     if isinstance(expanded.input, list):
         items = await restore_reasoning(reasoning, tenant, expanded.input, run)
