@@ -115,7 +115,8 @@ def tools_of(
         if allowed_only and not names.allows(identity):
             continue
         spec = _spec(family, tool, identity.upstream_name, has_encryption)
-        if specs.setdefault(spec.name, spec) != spec:
+        first = specs.setdefault(spec.name, spec)
+        if first is not spec and first != spec:
             diagnostics.report(
                 "repeated_tool",
                 f"the tool {identity.name!r} was declared twice; the first declaration is used",
