@@ -159,7 +159,7 @@ def normalised(item: Item) -> Item:
     field F9)."""
     changes: dict[str, Any] = {}
     item = _without_prefix(item)
-    if isinstance(item, Message | AgentMessage) and isinstance(item.content, str):
+    if isinstance(item, (Message, AgentMessage)) and isinstance(item.content, str):
         is_output = isinstance(item, Message) and item.role == "assistant"
         changes["content"] = [OutputText(text=item.content) if is_output else InputText(text=item.content)]
     if getattr(item, "status", None) is UNSET:
