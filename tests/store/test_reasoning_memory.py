@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -27,6 +27,8 @@ from penstock.store import reasoning_memory
 from penstock.store.contract import LOCAL, Closed, Opened, StoredItem
 from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import ReasoningCache, context_of, reasoning_by_call, restore_reasoning
+
+T = TypeVar("T")
 
 ASKED = Message(role="user", content="where is it?")
 CONTEXT = context_of([ASKED])
@@ -194,9 +196,12 @@ def test_remembered_reasoning_is_read_where_the_caller_wants(
         threads.add(threading.get_ident())
         return decode(data, type)
 
+    async def run(function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.to_thread(function, *args)
+
     async def restored() -> list[Item]:
         cache = Answer(reasoning(), call()).cache
-        return await restore_reasoning([cache], LOCAL, history, asyncio.to_thread)
+        return await restore_reasoning([cache], LOCAL, history, run)
 
     monkeypatch.setattr(reasoning_memory, "decode", noted)
     assert [item.type for item in asyncio.run(restored())] == ["message", "reasoning", "function_call"]

@@ -14,7 +14,7 @@ from penstock.gateway.history.connection_cache import ConnectionHistory
 from penstock.gateway.http.access import tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.protocol.request import CreateResponse
-from penstock.store.reasoning_memory import restore_reasoning
+from penstock.store.reasoning_memory import FunctionRunner, restore_reasoning
 
 
 async def complete(
@@ -28,7 +28,7 @@ async def complete(
     of its WebSocket connection."""
     tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
     resolved = await resolve(gateway.store, tenant, request, local, reasoning, weight)
-    run = partial(run_heavy, resolved.weight)
+    run: FunctionRunner = partial(run_heavy, resolved.weight)
     expanded, diagnostics = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)
     if isinstance(expanded.input, list):
         items = await restore_reasoning(reasoning, tenant, expanded.input, run)

@@ -108,7 +108,8 @@ def prepare(
         error_event=error_event,
     )
     keeper = _keeper(gateway, resolved, response, request, verdict, watch, claim)
-    tracer = Tracer(keeper.trace, is_recording=services.settings.record)
+    keep_trace = keeper.trace if isinstance(keeper, StoreKeeper) else None
+    tracer = Tracer(keep_trace, is_recording=services.settings.record)
     attempts = _attempts(services, exchange, keys, candidates)
     context = _context(gateway, request, response, summary)
     return Prepared(
