@@ -1,4 +1,8 @@
-"""Complete a request: with its history, its compactions expanded, and the reasoning that clients omit."""
+"""Complete a request: with its history, its compactions expanded, and the reasoning that clients omit.
+
+Only the store is asked on the event loop. What grows with the history runs in a thread once it is heavy, so
+that a conversation of thousands of items does not delay other clients.
+"""
 
 from __future__ import annotations
 
