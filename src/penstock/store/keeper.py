@@ -18,6 +18,7 @@ from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import ITEM_DONE, TERMINAL, Event, LifecycleEvent, response_in
 from penstock.protocol.items import Item
 from penstock.protocol.response import Response
+from penstock.protocol.snapshots import SnapshotEncoder
 from penstock.protocol.wire import encode
 from penstock.store.contract import Closed, LoggedEvent, Opened, Store, StoredItem, Trace
 from penstock.store.reasoning_memory import ReasoningCache, reasoning_by_call
@@ -61,7 +62,8 @@ class Keeper(Protocol):
         """
 
     def json_of(self, event: Event) -> bytes:
-        """Return the JSON of an event. It is encoded only if it is not one of the last events kept."""
+        """Return the JSON of an event of this response, in any accent. It is encoded only if it is not one of
+        the last events kept."""
 
     def trace(self, trace: Trace) -> None:
         """Store one step of the exchange with the upstream."""
@@ -92,6 +94,7 @@ class StoreKeeper:
         """Bytes of events since the last wait for the store."""
         self._unfinished: tuple[Sequence[Event], asyncio.Task[Sequence[Event]]] | None = None
         """Events that are being stored. A caller that was cancelled may call again for the result."""
+        self._encoder = SnapshotEncoder()
         self._encoded: list[tuple[Event, bytes]] = []
         """The events that were logged last, and their JSON: their client gets the same."""
         self.diagnostics: list[Diagnostic] = []
@@ -177,7 +180,7 @@ class StoreKeeper:
         for known, data in self._encoded:
             if known is event:
                 return data
-        return encode(event)
+        return self._encoder.encode(event)
 
     async def _log_large(self, event: Event) -> None:
         await self._store.settle(self._opened.id)
@@ -191,7 +194,7 @@ class StoreKeeper:
         patience = _BACKGROUND_PATIENCE if self._opened.is_background else _PATIENCE
         opened = self._opened
         if isinstance(first, LifecycleEvent):  # the first snapshot that the client gets: it may be `queued`
-            self._encoded = [(first, encode(first))]
+            self._encoded = [(first, self._encoder.encode(first))]
             opened = replace(opened, response=response_in(self.json_of(first)))
         is_durable = await self._store.open(opened, patience=patience)
         self._on_open()
@@ -243,6 +246,7 @@ class CacheKeeper:
 
     def __init__(self, cache: ReasoningCache, tenant: str, context: str = "") -> None:
         self._cache, self._tenant, self._context = cache, tenant, context
+        self._encoder = SnapshotEncoder()
         self.diagnostics: list[Diagnostic] = []
 
     def can_log(self, events: Sequence[Event]) -> bool:  # noqa: ARG002 - nothing is written
@@ -264,7 +268,7 @@ class CacheKeeper:
         return events
 
     def json_of(self, event: Event) -> bytes:
-        return encode(event)
+        return self._encoder.encode(event)
 
     def trace(self, trace: Trace) -> None:
         """Discard the trace: a turn that is not stored leaves none."""

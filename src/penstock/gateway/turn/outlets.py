@@ -255,7 +255,8 @@ class LiveOutlet(QueuedOutlet):
         encoded: list[bytes | None] = []
         for event in events:
             accented = self._accent(event)
-            data = encode(accented)
+            is_snapshot = accented.__class__ is LifecycleEvent
+            data = self._keeper.json_of(accented) if is_snapshot else encode(accented)
             encoded.append(data if accented is event else None)
             frames.append(self._frame(accented, data))
         self._keeper.log(events, encoded)
@@ -273,8 +274,7 @@ class LiveOutlet(QueuedOutlet):
         frames = []
         for event in events:
             accented = self._accent(event)
-            data = self._keeper.json_of(event) if accented is event else encode(accented)
-            frames.append(self._frame(accented, data))
+            frames.append(self._frame(accented, self._keeper.json_of(accented)))
         self._transmit(frames, events[-1])
 
     def _note(self, last: Event) -> None:
