@@ -101,7 +101,7 @@ class _Recorded:
 def answers(written: bytes, methods: list[str]) -> list[Answer]:
     """The responses in these bytes; refusals by the server itself without their bodies, which differ."""
     recorded = _Recorded(re.sub(rb"HTTP/1\.1 100 Continue\r\n\r\n", b"", written))
-    found = []
+    found: list[Answer] = []
     while recorded.file.tell() < len(recorded.file.getbuffer()):
         method = methods[len(found)] if len(found) < len(methods) else "GET"
         response = HTTPResponse(cast(Any, recorded), method=method)

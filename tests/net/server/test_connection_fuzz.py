@@ -1,19 +1,24 @@
-"""Arbitrary and damaged requests in arbitrary pieces: no exception, at most one answer each, bounded memory."""
+"""Arbitrary and damaged requests in arbitrary pieces: no exception, one answer each, bounded memory."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.net.server.connection import WAITING_BYTES
+from tests.effort import examples
 from tests.net.server.fake_connections import FakeClient, FakeClock
 
 _READ = 256 * 1024
 """What one read of an event loop can return."""
 
+WEBSOCKET = (
+    b"GET /chat HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+    b"sec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+)
 GOOD = [
     b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
     b"POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\nhello",
@@ -24,8 +29,7 @@ GOOD = [
     b"GET /close HTTP/1.1\r\n\r\n",
     b"GET /fail HTTP/1.1\r\n\r\n",
     b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
-    b"GET /chat HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-    b"sec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n",
+    WEBSOCKET,
     b"\x81\x82\x00\x00\x00\x00hi",
     b"\x88\x82\x00\x00\x00\x00\x03\xe8",
 ]
@@ -81,11 +85,13 @@ def run(pieces: list[bytes]) -> FakeClient:
         return runner.run(exchange(pieces))
 
 
+@settings(max_examples=examples(600), deadline=None)
 @given(st.one_of(damaged(), st.binary(max_size=200)), st.lists(st.integers(0, 1000), max_size=6))
 def test_no_bytes_break_a_connection(data: bytes, places: list[int]) -> None:
     run(cut(data, places))
 
 
+@settings(max_examples=examples(600), deadline=None)
 @given(damaged(), st.lists(st.integers(0, 1000), max_size=6))
 def test_the_answers_do_not_depend_on_the_cuts(data: bytes, places: list[int]) -> None:
     """Except for WebSockets, which a client must not use before they are open."""
@@ -101,6 +107,7 @@ def test_the_answers_do_not_depend_on_the_cuts(data: bytes, places: list[int]) -
     assert [each.path for each in whole.app.channels] == [each.path for each in pieces.app.channels]
 
 
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(GOOD), st.integers(1, 4))
 def test_what_waits_is_bounded(request: bytes, reads: int) -> None:
     async def flood() -> None:
