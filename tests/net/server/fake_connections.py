@@ -102,7 +102,7 @@ class FakeClient:
         self.connect()
 
     def connect(self) -> None:
-        connection = ClientConnection(self.server)
+        connection = ClientConnection(self.server, 8080)
         self.transport.protocol = connection
         connection.connection_made(self.transport)
 

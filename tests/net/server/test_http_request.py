@@ -162,4 +162,4 @@ async def test_what_it_knows_of_the_request(client: FakeClient) -> None:
     await client.send(b"GET /a%20b?c=%20 HTTP/1.1\r\nX-One: 1\r\n\r\n")
     [channel] = client.app.channels
     assert (channel.method, channel.path, channel.query) == ("GET", "/a b", "c=%20")
-    assert (channel.headers, channel.server_port) == ({"x-one": "1"}, 0)
+    assert (channel.headers, channel.server_port) == ({"x-one": "1"}, 8080)

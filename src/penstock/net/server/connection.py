@@ -44,9 +44,8 @@ UNSENT_BYTES = 64 * 1024
 
 
 class ClientConnection(asyncio.Protocol):
-    def __init__(self, server: ServerState) -> None:
-        self._server = server
-        self.server_port = server.server_port
+    def __init__(self, server: ServerState, server_port: int) -> None:
+        self._server, self.server_port = server, server_port
         self.is_writable = True
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -270,7 +269,9 @@ class ClientConnection(asyncio.Protocol):
         if isinstance(response, Refusal):
             self._refuse(response, head)
             return
-        socket = WebSocketConnection(self._server, self._transport, head, response, HEAD_SECONDS)
+        socket = WebSocketConnection(
+            self._server, self._transport, head, response, port=self.server_port, patience=HEAD_SECONDS
+        )
         self._release()
         self._transport.set_protocol(socket)
         self._server.discard(self)

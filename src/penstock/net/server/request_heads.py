@@ -152,7 +152,7 @@ def _split(target: bytes) -> tuple[str, str]:
     else:
         try:
             url = parse_url(target)
-        except HttpParserError as error:
-            raise ValueError(str(error)) from None
+        except HttpParserError:
+            raise ValueError("the target is not a URL or a path") from None
         path, query = (url.path or b"/").decode("ascii"), (url.query or b"").decode("ascii")
     return unquote(path) if "%" in path else path, query

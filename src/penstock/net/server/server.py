@@ -8,7 +8,6 @@ import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.errors import PenstockError
 from penstock.net.server.channels import ChannelHandler
 from penstock.net.server.connection import HEAD_SECONDS, ClientConnection
 from penstock.net.server.refusals import Refuser
@@ -16,10 +15,6 @@ from penstock.net.server.state import Connection
 
 BACKLOG = 2048
 """Connections that the system accepts before the server does."""
-
-
-class InvalidCertificate(PenstockError):  # noqa: N818 - named after what is wrong
-    """The certificate or the private key cannot be used."""
 
 
 class Server:
@@ -40,24 +35,24 @@ class Server:
     ) -> None:
         self.handler, self.refuser = handler, refuser
         self.client_timeout, self.message_bytes = client_timeout, message_bytes
-        self.server_port = 0
-        self._tls = tls
-        self._listener: asyncio.Server | None = None
+        self.tls = tls
+        self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
         self._stopped = asyncio.Event()
 
-    async def listen(self, listening: socket.socket) -> None:
-        """Accept connections from now on."""
-        self.server_port = listening.getsockname()[1]
-        self._listener = await asyncio.get_running_loop().create_server(
-            lambda: ClientConnection(self),
+    async def listen(self, listening: socket.socket, *, is_private: bool = False) -> None:
+        """Accept connections from now on; those of a private socket without TLS."""
+        port, tls = listening.getsockname()[1], None if is_private else self.tls
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: ClientConnection(self, port),
             sock=listening,
-            ssl=self._tls,
+            ssl=tls,
             backlog=BACKLOG,
-            ssl_handshake_timeout=HEAD_SECONDS if self._tls else None,
+            ssl_handshake_timeout=HEAD_SECONDS if tls else None,
         )
+        self._listeners.append(listener)
 
     async def stopped(self) -> None:
         """Wait until `stop` has ended all connections, or until `exit`."""
@@ -66,8 +61,8 @@ class Server:
     def stop(self) -> None:
         """Accept nothing more. Idle connections are closed now, busy ones after their responses."""
         self._is_stopping = True
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         for connection in list(self._connections):
             connection.shutdown()
         self._check_stopped()
@@ -104,25 +99,3 @@ class Server:
     def _check_stopped(self) -> None:
         if self._is_stopping and not self._connections and not self._tasks:
             self._stopped.set()
-
-
-def tls_context(certificate: str, key: str) -> ssl.SSLContext:
-    """Return a context for a certificate chain and its private key, or raise `InvalidCertificate`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    load_certificate(context, certificate, key)
-    return context
-
-
-def load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load the files again, for new connections; raise `InvalidCertificate` if that fails."""
-
-    def no_password() -> str:
-        raise ValueError("the private key is encrypted: use a key without a password")
-
-    try:
-        context.load_cert_chain(certificate, key, password=no_password)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidCertificate(
-            f"tls_cert {certificate} and tls_key {key} cannot be used: {reason}"
-        ) from None

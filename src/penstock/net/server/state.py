@@ -23,7 +23,6 @@ class ServerState(Protocol):
 
     handler: ChannelHandler
     refuser: Refuser
-    server_port: int
     message_bytes: int
     """Size limit of a WebSocket message."""
     client_timeout: Callable[[], float | None]

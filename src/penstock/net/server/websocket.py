@@ -65,10 +65,12 @@ class WebSocketConnection(asyncio.Protocol):
         transport: asyncio.Transport,
         head: RequestHead,
         response: Response,
+        *,
+        port: int,
         patience: float,
     ) -> None:
         self.method, self.path, self.query, self.headers = head.method, head.path, head.query, head.headers
-        self.server_port = server.server_port
+        self.server_port = port
         self._server, self._transport, self._response = server, transport, response
         self._loop = asyncio.get_running_loop()
         self._protocol = ServerProtocol(state=State.OPEN, max_size=server.message_bytes, logger=_log)
