@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 
 from penstock.application import Application
-from penstock.gateway.http.exchange import Message, Receive, Send
+from penstock.gateway.http.asgi import Message, Receive, Send
 from penstock.gateway.settings import Limits, Settings
 from penstock.upstream.target import UpstreamTarget
 from tests.client.server import run

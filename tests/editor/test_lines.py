@@ -8,36 +8,26 @@ import pytest
 
 from penstock.editor.lines import LineWriter
 from penstock.gateway.errors import ClientDisconnected
-from penstock.gateway.http.exchange import Exchange, Message
+from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import Limits
 from penstock.provider.host.requests import Id
+from tests.gateway.fake_channels import FakeHttpChannel
 
 
-class Client:
-    """Records what is sent. It accepts `room` messages; then sending blocks."""
+class Client(FakeHttpChannel):
+    """Records what is sent. It reads `room` pieces, and then nothing."""
 
     def __init__(self, room: int = 100) -> None:
-        self.sent: list[Message] = []
-        self.changed = asyncio.Event()
+        super().__init__(path="/v1/parts")
         self._room = room
-        scope = {"type": "http", "method": "POST", "path": "/v1/parts", "query_string": b"", "headers": []}
-        self.exchange = Exchange(scope, self._receive, self._send)
+        self.exchange = Exchange(self)
 
     def writer(self, id: Id | None = None, **limits: float) -> LineWriter:
         return LineWriter(self.exchange, id, Limits(**limits))  # type: ignore[arg-type]
 
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent)
-
-    async def _receive(self) -> Message:
-        raise AssertionError("nothing is received in this test")
-
-    async def _send(self, message: Message) -> None:
-        self.sent.append(message)
-        self.changed.set()
-        if len(self.sent) > self._room:
-            await asyncio.get_running_loop().create_future()
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self.is_writable = len(self.pieces) <= self._room
 
 
 def test_the_answer_starts_with_the_first_line_and_ends_with_the_last() -> None:
@@ -48,10 +38,10 @@ def test_the_answer_starts_with_the_first_line_and_ends_with_the_last() -> None:
         await writer.send({"type": "text", "value": "Hi."})
         await writer.end({"type": "done"})
         assert client.body == b'{"id":"r1","type":"text","value":"Hi."}\n{"id":"r1","type":"done"}\n'
-        start, *bodies = client.sent
-        assert (start["type"], start["status"]) == ("http.response.start", 200)
-        assert (b"x-accel-buffering", b"no") in start["headers"]
-        assert [message["more_body"] for message in bodies] == [True, False]
+        assert client.status == 200
+        assert client.sent_headers["x-accel-buffering"] == "no"
+        assert len(client.pieces) == 2
+        assert client.is_ended
 
     asyncio.run(scenario())
 
@@ -86,12 +76,11 @@ def test_there_is_no_heartbeat_after_a_line_that_was_just_sent() -> None:
 
 def test_a_client_that_reads_nothing_is_disconnected() -> None:
     async def scenario() -> None:
-        client = Client(room=2)
+        client = Client(room=1)
         writer = client.writer("r1", client_timeout=0.01)
         await writer.send({"type": "part"})
         with pytest.raises(ClientDisconnected):
             await writer.send({"type": "part"})
-        types = [message["type"] for message in client.sent]
-        assert types == ["http.response.start", "http.response.body", "http.response.body"]
+        assert (len(client.pieces), client.aborts) == (2, 1)
 
     asyncio.run(scenario())

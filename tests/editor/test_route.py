@@ -13,10 +13,11 @@ import pytest
 
 from penstock.editor.route import EditorRoute, editor_routes, own_url
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.http.exchange import Exchange, Message
+from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey, Limits
 from tests.client.server import HELLO as EVENTS
 from tests.client.server import Script, Server, answer, head, run, send, sse, stall, streamed
+from tests.gateway.fake_channels import FakeHttpChannel
 
 MODELS: Script = [answer(200, {"data": [{"id": "one"}]})]
 RESPOND = {"method": "respond", "model": "one", "messages": [{"role": 1, "content": "Hello"}]}
@@ -39,28 +40,15 @@ class StandInGateway:
 
 
 class Client:
-    """Receives the answer. It disconnects when `leave` is set."""
+    """Receives the answer."""
 
     def __init__(self, headers: dict[str, str] | None = None) -> None:
-        self.messages: list[Message] = []
-        self.leave = asyncio.Event()
-        self.received = asyncio.Event()
-        encoded = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-        scope = {"type": "http", "method": "POST", "path": "/v1/parts", "query_string": b""}
-        self.exchange = Exchange({**scope, "headers": encoded}, self._receive, self._send)
-
-    async def _receive(self) -> Message:
-        await self.leave.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: Message) -> None:
-        self.messages.append(message)
-        self.received.set()
+        self.channel = FakeHttpChannel(path="/v1/parts", headers=headers)
+        self.exchange = Exchange(self.channel)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        body = b"".join(message.get("body", b"") for message in self.messages)
-        return [json.loads(line) for line in body.splitlines() if line]
+        return [json.loads(line) for line in self.channel.body.splitlines() if line]
 
 
 @asynccontextmanager
@@ -85,7 +73,7 @@ def test_a_response_is_sent_as_lines_with_the_id_of_the_request() -> None:
         assert {line["id"] for line in client.lines} == {"mine"}
         types = [line["type"] for line in client.lines]
         assert types == ["text", "text", "text", "usage", "marker", "done"]
-        assert [message.get("more_body") for message in client.messages[1:]] == [True] * 5 + [False]
+        assert (len(client.channel.pieces), client.channel.is_ended) == (6, True)
 
     run(scenario())
 
@@ -127,7 +115,7 @@ def test_an_invalid_request_is_refused_before_anything_is_sent(
             with pytest.raises(RequestRefused) as caught:
                 await call(parts, body, client)
             assert (caught.value.status, caught.value.code, caught.value.param) == (400, code, param)
-            assert (client.messages, server.asked) == ([], [])
+            assert (client.channel.status, server.asked) == (0, [])
 
     run(scenario())
 
@@ -157,7 +145,7 @@ def test_a_failure_before_the_first_line_becomes_an_http_error() -> None:
         assert (error.status, error.code) == (429, "rate_limit_exceeded")
         assert [*error.headers] == [("retry-after", "77")]
         assert error.message == "Too many requests: wait 77 s and try again (slow)."
-        assert client.messages == []
+        assert client.channel.status == 0
 
     run(scenario())
 
@@ -172,7 +160,7 @@ def test_a_failure_after_the_first_line_becomes_the_last_line() -> None:
             await call(parts, RESPOND, client)
         assert [line["type"] for line in client.lines] == ["text", "error"]
         assert client.lines[-1]["message"].startswith("The gateway failed: try again")
-        assert client.messages[-1]["more_body"] is False
+        assert client.channel.is_ended
 
     run(scenario())
 
@@ -182,8 +170,8 @@ def test_a_disconnect_cancels_the_turn_and_nothing_follows() -> None:
         async with route(MODELS, [send(head() + sse(EVENTS[:5])), stall]) as (parts, server):
             client = Client()
             turn = asyncio.create_task(call(parts, RESPOND, client))
-            await client.received.wait()
-            client.leave.set()
+            await client.channel.changed.wait()
+            client.channel.disconnect()
             await turn
             await server.hung_up()
         assert [line["type"] for line in client.lines] == ["text"]

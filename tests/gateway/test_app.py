@@ -220,11 +220,11 @@ def test_the_application_starts_and_ends_with_its_server() -> None:
 
 
 async def show_key(_: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    await exchange.answer(200, str(key).encode())
+    exchange.answer(200, str(key).encode())
 
 
 async def fail_late(_: Gateway, exchange: Exchange, key: ClientKey | None) -> None:  # noqa: ARG001
-    await exchange.answer(200, b"begun")
+    exchange.answer(200, b"begun")
     raise OSError("planted")
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from penstock.errors import InvalidRequestError
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.exchange import Exchange, Message
+from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import Limits, Settings
 from penstock.gateway.turn.stop_reasons import CANCELLED
 from penstock.store.memory import MemoryStore
 from penstock.upstream.target import UpstreamTarget
+from tests.gateway.fake_channels import FakeHttpChannel
 from tests.gateway.fake_upstreams import paused_upstream
 from tests.gateway.in_process import SLOW, Caller, call, chain, with_gateway
 
@@ -81,13 +81,18 @@ def test_work_for_a_client_that_disconnects_is_dropped() -> None:
             finally:
                 dropped.set()
 
-        async def receive() -> Any:
-            await started.wait()
-            return {"type": "http.disconnect"}
+        channel = FakeHttpChannel()
 
+        async def leave() -> None:
+            await started.wait()
+            channel.disconnect()
+
+        leaving = asyncio.create_task(leave())
         with pytest.raises(ClientDisconnected):
-            await gateway.unless_disconnected(exchange(receive), work())
+            await gateway.unless_disconnected(Exchange(channel), work())
         assert dropped.is_set()
+        await leaving
+        await asyncio.sleep(0)  # the request's own task is not cancelled
 
     with_gateway(test)
 
@@ -98,22 +103,23 @@ def test_work_that_fails_raises_its_own_error() -> None:
             raise RequestRefused(400, "invalid_request", "wrong")
 
         with pytest.raises(RequestRefused, match="wrong"):
-            await gateway.unless_disconnected(exchange(asyncio.Event().wait), work())
+            await gateway.unless_disconnected(Exchange(FakeHttpChannel()), work())
 
     with_gateway(test)
 
 
-def exchange(receive: Any) -> Exchange:
-    async def unused(_: Message) -> None:
-        raise AssertionError
+class SilentChannel(FakeHttpChannel):
+    """A client that does not send its body."""
 
-    return Exchange({"method": "POST", "path": "/", "query_string": b"", "headers": []}, receive, unused)
+    async def receive(self) -> bytes:
+        await asyncio.Event().wait()
+        return b""
 
 
 def test_a_body_that_comes_too_slowly_is_a_timeout() -> None:
     async def test(gateway: Gateway) -> None:
         with pytest.raises(RequestRefused) as caught:
-            await gateway.read(exchange(asyncio.Event().wait))
+            await gateway.read(Exchange(SilentChannel()))
         assert (caught.value.status, caught.value.code) == (408, "request_timeout")
 
     with_gateway(test, settings=Settings(limits=Limits(client_timeout=0.01)))

@@ -15,11 +15,12 @@ from websockets.sync.connection import Connection
 from penstock.gateway.api.websocket import Socket
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.exchange import Exchange, Message
+from penstock.gateway.http.exchange import SocketExchange
 from penstock.gateway.settings import Settings
 from penstock.protocol.events import TERMINAL
 from penstock.store.memory import MemoryStore
 from penstock.stream.checker import StreamChecker
+from tests.gateway.fake_channels import FakeSocketChannel
 from tests.gateway.null_fields import holes
 from tests.gateway.running import (
     RELEASES,
@@ -95,50 +96,26 @@ def talking(running: Running, path: str = "/v1/responses", **options: Any) -> It
         yield Talk(socket)
 
 
-# Access
-
-
 class FakeClient:
-    """The client's end of an exchange, without a network."""
+    """The client's end of a WebSocket, without a network."""
 
     def __init__(self) -> None:
-        self.sent: list[Message] = []
-        self.said: asyncio.Queue[Message] = asyncio.Queue()
+        self.channel = FakeSocketChannel(headers={"host": "127.0.0.1"})
 
-    async def send(self, message: Message) -> None:
-        self.sent.append(message)
+    def exchange(self) -> SocketExchange:
+        return SocketExchange(self.channel)
 
-    def scope(self, path: str = "/v1/responses", **headers: str) -> Message:
-        given = {"host": "127.0.0.1", **headers}
-        return {
-            "type": "websocket",
-            "path": path,
-            "query_string": b"",
-            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
-            "extensions": {"websocket.http.response": {}},
-        }
-
-    def exchange(self) -> Exchange:
-        return Exchange({"method": "GET", **self.scope()}, self.said.get, self.send)
-
-    async def upgrade(self, gateway: Gateway, path: str = "/v1/responses", **headers: str) -> tuple[Any, str]:
-        """The status of the answer, and the code in it; a socket that opens is 101."""
-        self.said.put_nowait({"type": "websocket.connect"})
-        for _ in range(2):  # a refusal waits for the end of the connection
-            self.said.put_nowait({"type": "websocket.disconnect"})
-        await GatewayApp(gateway)(self.scope(path, **headers), self.said.get, self.send)
-        first, *more = self.sent
-        if first["type"] == "websocket.accept":
-            return 101, ""
-        return first["status"], json.loads(more[0]["body"])["error"]["code"]
+    @property
+    def frames(self) -> list[Json]:
+        """All frames that the client has received."""
+        return [json.loads(each) for each in self.channel.sent]
 
     def ask(self) -> None:
-        frame = json.dumps({"type": "response.create", "model": "demo", "input": "x"})
-        self.said.put_nowait({"type": "websocket.receive", "text": frame})
+        self.channel.said.put_nowait(json.dumps({"type": "response.create", "model": "demo", "input": "x"}))
 
     async def until(self, word: str) -> None:
         async with asyncio.timeout(10):
-            while not any(word in str(message) for message in self.sent):
+            while not any(word.encode() in frame for frame in self.channel.sent):
                 await asyncio.sleep(0.001)
 
 
@@ -153,12 +130,11 @@ class Conversation:
 
     def send(self, **fields: Any) -> None:
         frame = json.dumps({"type": "response.create", "model": "m", "input": "x", **fields})
-        self.client.said.put_nowait({"type": "websocket.receive", "text": frame})
+        self.client.channel.said.put_nowait(frame)
 
     @property
     def frames(self) -> list[Json]:
-        """All frames that the client has received."""
-        return [json.loads(each["text"]) for each in self.client.sent if each["type"] == "websocket.send"]
+        return self.client.frames
 
     async def ends(self, count: int) -> list[Json]:
         """All frames, as soon as this many turns have ended."""
@@ -173,25 +149,33 @@ class Conversation:
         frames: list[Json] = []
         async with asyncio.timeout(10):
             while not frames or frames[-1]["type"] not in (*TERMINAL, "error"):
-                sent = [each for each in self.client.sent if each["type"] == "websocket.send"]
+                sent = self.client.channel.sent
                 if len(sent) > self._read:
-                    frames.append(json.loads(sent[self._read]["text"]))
+                    frames.append(json.loads(sent[self._read]))
                     self._read += 1
                 else:
                     await asyncio.sleep(0)
         return frames
 
     async def close(self) -> None:
-        self.client.said.put_nowait({"type": "websocket.disconnect"})
+        self.client.channel.disconnect()
         await asyncio.wait_for(self.task, 10)
 
 
-def upgrade(settings: Settings, path: str = "/v1/responses", **headers: str) -> tuple[Any, str]:
-    async def ask() -> tuple[Any, str]:
+def upgrade(settings: Settings, path: str = "/v1/responses", **headers: str) -> tuple[int, str]:
+    """The status of the answer, and the code in it; a socket that opens is 101."""
+
+    async def ask() -> tuple[int, str]:
         gateway = Gateway(settings, store=MemoryStore())
+        channel = FakeSocketChannel(path, {"host": "127.0.0.1", **headers})
+        channel.disconnect()
         try:
-            return await FakeClient().upgrade(gateway, path, **headers)
+            await GatewayApp(gateway).serve_socket(channel)
         finally:
             await gateway.aclose()
+        if channel.refused is None:
+            return 101, ""
+        status, _, body = channel.refused
+        return status, json.loads(body)["error"]["code"]
 
     return asyncio.run(ask())

@@ -17,7 +17,7 @@ from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.compactions import Summary
 from penstock.gateway.history.sealing import Sealer
-from penstock.gateway.http.exchange import Message
+from penstock.gateway.http.asgi import Message
 from penstock.gateway.settings import ClientKey, Limits, Settings
 from penstock.store.memory import MemoryStore
 from penstock.upstream.target import UpstreamTarget

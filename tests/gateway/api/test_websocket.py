@@ -18,7 +18,6 @@ from penstock.errors import ServerError
 from penstock.gateway.api.websocket import Socket
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
-from penstock.gateway.http.exchange import Message
 from penstock.gateway.settings import ClientKey, Limits, Settings
 from penstock.protocol.events import TERMINAL
 from penstock.store.memory import MemoryStore
@@ -334,7 +333,7 @@ def test_tenants_are_separate_on_websockets(tmp_path: Path) -> None:
 def test_a_connection_lasts_sixty_minutes() -> None:
     """Spec N24: the first frame after that gets the named code, and the connection is closed."""
 
-    async def live() -> list[Message]:
+    async def live() -> tuple[list[Json], int | None]:
         now = 1000.0
         gateway, client = Gateway(Settings(), store=MemoryStore()), FakeClient()
         serving = asyncio.create_task(Socket(gateway, client.exchange(), None, lambda: now).serve())
@@ -345,7 +344,7 @@ def test_a_connection_lasts_sixty_minutes() -> None:
         client.ask()
         await asyncio.wait_for(serving, 10)
         await gateway.aclose()
-        return client.sent
+        return client.frames, client.channel.close_code
 
     *_, error, closed = asyncio.run(live())
     envelope = json.loads(error["text"])
@@ -408,7 +407,7 @@ def test_a_turn_is_one_frame_for_each_event_and_no_done() -> None:
         frames = await conversation.turn()
         assert [frame["sequence_number"] for frame in frames] == list(range(len(frames)))
         assert frames[-1]["type"] == "response.completed"
-        assert "[DONE]" not in str(conversation.client.sent)
+        assert "[DONE]" not in str(conversation.client.channel.sent)
 
     on_websocket(test, FakeUpstream("only", text_answer("Hello")))
 
@@ -464,12 +463,10 @@ def test_a_wrong_frame_is_answered_with_an_error_and_the_socket_stays_open(frame
     """Spec N26."""
 
     async def test(conversation: Conversation) -> None:
-        conversation.client.said.put_nowait(
-            {"type": "websocket.receive", "bytes": json.dumps(frame).encode()}
-        )
+        conversation.client.channel.said.put_nowait(json.dumps(frame))
         [error] = await conversation.turn()
         assert (error["type"], error["error"]["param"]) == ("error", param)
-        while not any("response.completed" in str(each) for each in conversation.client.sent):
+        while not any("response.completed" in str(each) for each in conversation.client.channel.sent):
             await asyncio.sleep(0)
 
     on_websocket(test, FakeUpstream("only", text_answer("Hello")))
@@ -550,7 +547,7 @@ def test_a_client_that_sends_too_many_frames_is_closed() -> None:
         for _ in range(20):
             conversation.send()
         await asyncio.wait_for(conversation.task, 10)
-        assert conversation.client.sent[-1] == {"type": "websocket.close", "code": 1008}
+        assert conversation.client.channel.close_code == 1008
 
     with_gateway(run, upstream)
 

@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.http import bodies
 from penstock.gateway.http.bodies import CHUNK, DECODERS, BodyReader
+from penstock.gateway.http.exchange import Exchange
 from tests.effort import examples
+from tests.gateway.fake_channels import FakeHttpChannel
 from tests.gateway.running import SECRET_PROMPT, Running
 from tests.gateway.upstream import ScriptedUpstream, said, streamed
 
@@ -69,10 +71,7 @@ ENCODED = pytest.mark.parametrize(("encoding", "encode"), ENCODERS.values(), ids
 def decode_body(data: bytes, encodings: str, limit: int) -> bytes:
     """A body that arrives at once, as the gateway reads it."""
 
-    async def receive() -> dict[str, object]:
-        return {"type": "http.request", "body": data, "more_body": False}
-
-    return asyncio.run(BodyReader().read(receive, {"content-encoding": encodings}, limit))
+    return asyncio.run(BodyReader().read(parts(data).receive, {"content-encoding": encodings}, limit))
 
 
 def refused(data: bytes, encodings: str, limit: int = MIB) -> RequestRefused:
@@ -273,18 +272,17 @@ def test_a_large_incompressible_body_is_decoded() -> None:
 
 
 class Connection:
-    """An ASGI `receive` that returns these messages, and fails the test if more are requested."""
+    """Returns these pieces, and fails the test if more are requested."""
 
-    def __init__(self, messages: Iterable[dict[str, object]]) -> None:
-        self.left = list(messages)
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self.left = list(pieces)
 
-    async def receive(self) -> dict[str, object]:
+    async def receive(self) -> bytes:
         return self.left.pop(0)
 
 
 def parts(*data: bytes) -> Connection:
-    messages = [{"type": "http.request", "body": part, "more_body": True} for part in data]
-    return Connection([*messages, {"type": "http.request"}])
+    return Connection([*(part for part in data if part), b""])
 
 
 def received(connection: Connection, limit: int = MIB, **headers: str) -> bytes:
@@ -299,8 +297,6 @@ def received(connection: Connection, limit: int = MIB, **headers: str) -> bytes:
 def test_a_body_in_many_parts_is_one() -> None:
     assert received(parts(b"a", b"", b"b", b"c")) == b"abc"
     assert received(parts()) == b""
-    whole: dict[str, object] = {"type": "http.request", "body": b"all", "more_body": False}
-    assert received(Connection([whole])) == b"all"
 
 
 def test_a_compressed_body_in_many_parts_is_decompressed() -> None:
@@ -347,9 +343,9 @@ def test_without_a_usable_length_a_body_is_bounded_as_it_comes(length: str) -> N
 
 
 def test_a_client_that_disconnects_sends_no_body() -> None:
-    disconnect: dict[str, object] = {"type": "http.disconnect"}
+    exchange = Exchange(FakeHttpChannel(parts=[b"x", None]))
     with pytest.raises(ClientDisconnected):
-        received(Connection([{"type": "http.request", "body": b"x", "more_body": True}, disconnect]))
+        asyncio.run(BodyReader().read(exchange.receive, {}, MIB))
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)

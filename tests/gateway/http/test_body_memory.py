@@ -27,6 +27,7 @@ from penstock.gateway.settings import DEMO, Settings
 from penstock.store.memory import MemoryStore
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.target import Upstream
+from tests.gateway.fake_channels import FakeHttpChannel
 from tests.gateway.probes import Memory, wait_for
 from tests.gateway.raw_sockets import MB, answer, close_all, connect, flood, frame, head, post, upgrade
 from tests.gateway.running import Reply, Running, gateway
@@ -230,19 +231,19 @@ def test_a_decompression_slot_is_held_until_its_thread_ends(monkeypatch: pytest.
             working -= 1
         yield b"{}"
 
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"x"}
+    async def read_body(reader: BodyReader) -> None:
+        await reader.read(FakeHttpChannel(parts=[b"x"]).receive, {"content-encoding": "br"}, MB)
 
     async def read(reader: BodyReader) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(0.01):
-                await reader.read(receive, {"content-encoding": "br"}, MB)
+                await read_body(reader)
 
     async def read_many() -> None:
         reader = BodyReader()
         for _ in range(10):
             await asyncio.gather(read(reader), read(reader))
-        await reader.read(receive, {"content-encoding": "br"}, MB)
+        await read_body(reader)
 
     monkeypatch.setattr(bodies, "MOST_SMALL", 2)
     monkeypatch.setitem(DECODERS, "br", decode)

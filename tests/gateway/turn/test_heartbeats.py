@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.exchange import Exchange, Message
+from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.outlets import StreamOutlet
@@ -24,29 +23,15 @@ from penstock.store.reasoning_memory import ReasoningCache
 from penstock.stream.accents import ACCENTS
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import chunk, run, send
+from tests.gateway.fake_channels import FakeHttpChannel
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.in_process import Caller, chain, with_gateway
 from tests.gateway.running import Running
 from tests.gateway.scripts import STOP, text
 from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, USAGE, ScriptedUpstream, frames, streamed, until
+from tests.store.builders import Clock
 
 LIMITS = Limits(patience=5, comment_every=15, event_every=60, client_timeout=None)
-
-
-class Clock:
-    """A clock that advances only in `sleep`; `until` ends the test."""
-
-    def __init__(self, until: float) -> None:
-        self.now, self._until = 0.0, until
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        if self.now > self._until:
-            raise asyncio.CancelledError
-        await asyncio.sleep(0)
 
 
 class Patient:
@@ -66,41 +51,57 @@ class Patient:
         return self.machine.heartbeat()
 
 
+class Channel(FakeHttpChannel):
+    """Remembers when each piece was written."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.written: list[tuple[float, str]] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append((self._clock.now, data.split(b"\n")[0].decode()))
+
+
+class Scene:
+    """A turn without output, its outlet and its heartbeats, at a clock that `run` moves."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.clock, self.turn = Clock(0.0), Patient()
+        self.channel, self.verdict = Channel(self.clock), Verdict(request_id="r")
+        self.outlet = StreamOutlet(
+            Exchange(self.channel),
+            ACCENTS["openresponses"](),
+            CacheKeeper(ReasoningCache(self.clock), "local"),
+            self.verdict,
+            list,
+        )
+        self.outlet._clock = self.clock
+        self.outlet.last_event = self.outlet.last_write = 0.0
+        self.stalled_at: list[float] = []
+        self.outlet.on_stalled = lambda: self.stalled_at.append(self.clock.now)
+        self.heartbeats = Heartbeats(self.turn, self.outlet, limits, self.verdict, clock=self.clock)
+
+    def run(self, until: float) -> None:
+        wait = self.heartbeats.check()
+        while self.clock.now + wait <= until and not self.stalled_at:
+            self.clock.now += wait
+            wait = self.heartbeats.check()
+
+
 def beats(
     until: float, limits: Limits = LIMITS, act: Callable[[Patient, StreamOutlet], None] | None = None
 ) -> list[Any]:
     """What was written until then, and when."""
-    clock, turn, written = Clock(until), Patient(), []
 
-    async def send(message: Message) -> None:
-        if message["type"] == "http.response.body":
-            first = message["body"].split(b"\n")[0].decode()
-            written.append((clock.now, first))
-
-    async def nothing() -> Message:
-        raise AssertionError("nobody asks")
-
-    async def beat() -> None:
-        scope = {"method": "POST", "path": "/", "query_string": b"", "headers": []}
-        exchange = Exchange(scope, nothing, send)
-        outlet = StreamOutlet(
-            exchange,
-            ACCENTS["openresponses"](),
-            CacheKeeper(ReasoningCache(clock), "local"),
-            Verdict(request_id="r"),
-            Stopwatch(clock),
-            list,
-        )
-        outlet._clock = clock
-        outlet.last_event = outlet.last_write = 0.0
+    async def beat() -> list[Any]:
+        scene = Scene(limits)
         if act is not None:
-            act(turn, outlet)
-        heart = Heartbeats(turn, outlet, limits, Verdict(request_id="r"), clock=clock, sleep=clock.sleep)
-        with suppress(asyncio.CancelledError):
-            await heart.run()
+            act(scene.turn, scene.outlet)
+        scene.run(until)
+        return scene.channel.written
 
-    run(beat())
-    return written
+    return run(beat())
 
 
 def test_the_stream_begins_when_patience_is_over() -> None:
@@ -156,57 +157,53 @@ def test_a_wished_heartbeat_begins_the_stream_before_the_upstream_answers() -> N
     with_gateway(ask, upstream, settings=chain(upstream, limits=Limits(patience=60)))
 
 
-class StalledOutlet:
-    """A client that does not read: the turn, or the heartbeat itself, waits in a write."""
-
-    def __init__(self, clock: Clock, *, turn_is_writing: bool) -> None:
-        self._clock = clock
-        self.gave_up_at: float | None = None
-        self.lock = asyncio.Lock()
-        self.has_begun = False
-        self.last_event = self.last_write = 0.0
-        self.writing_since: float | None = 0.0 if turn_is_writing else None
-
-    async def write_locked(self, events: Sequence[Event]) -> None:  # noqa: ARG002 - never finished
-        await asyncio.Event().wait()
-
-    async def comment(self) -> None:
-        await asyncio.Event().wait()
-
-    def give_up(self) -> None:
-        """Record the time, and end the heartbeats as the end of the turn would."""
-        self.gave_up_at = self._clock.now
-        raise asyncio.CancelledError
-
-
-def given_up_at(limits: Limits, *, turn_is_writing: bool) -> float | None:
-    """Return when a stalled client was given up, within the first 40 seconds."""
+def given_up_at(limits: Limits, *, begins_at: float = 0.0) -> float | None:
+    """Return when a client that reads nothing from `begins_at` on was given up, within 40 seconds."""
 
     async def beat() -> float | None:
-        clock = Clock(40)
-        outlet = StalledOutlet(clock, turn_is_writing=turn_is_writing)
-        if turn_is_writing:
-            await outlet.lock.acquire()
-        verdict = Verdict(request_id="r")
-        heartbeats = Heartbeats(Patient(), outlet, limits, verdict, clock=clock, sleep=clock.sleep)
-        with suppress(asyncio.CancelledError):
-            await heartbeats.run()
-        return outlet.gave_up_at
+        scene = Scene(limits)
+        scene.run(begins_at)
+        scene.channel.is_writable = False
+        since = scene.clock.now
+        scene.run(since + 40)
+        return scene.stalled_at[0] - since if scene.stalled_at else None
 
     return run(beat())
 
 
 def test_a_client_that_does_not_read_is_given_up_after_its_timeout() -> None:
-    """The write of the turn is checked four times per `client_timeout`, before the stream begins as well."""
+    """It is checked four times per `client_timeout`, before the stream begins as well."""
     for patience in (0, 5, 20):
-        limits = Limits(patience=patience, client_timeout=8)
-        assert 8 <= (given_up_at(limits, turn_is_writing=True) or 0) <= 10
-    assert given_up_at(Limits(client_timeout=None), turn_is_writing=True) is None
+        for begins_at in (0, 3, 11):
+            limits = Limits(patience=patience, client_timeout=8)
+            assert 8 <= (given_up_at(limits, begins_at=begins_at) or 0) <= 12
+    assert given_up_at(Limits(client_timeout=None)) is None
 
 
-def test_a_heartbeat_that_cannot_be_written_gives_the_client_up() -> None:
-    """The client has stopped reading while the model is silent: nothing else is written."""
-    assert given_up_at(Limits(patience=0, client_timeout=0.01), turn_is_writing=False) is not None
+def test_a_heartbeat_waits_for_a_client_that_does_not_read() -> None:
+    async def beat() -> None:
+        scene = Scene(LIMITS)
+        scene.run(10)
+        scene.channel.is_writable = False
+        scene.run(100)
+        assert len(scene.channel.written) == 1
+        scene.channel.is_writable = True
+        scene.run(100.1)
+        assert len(scene.channel.written) == 2
+
+    run(beat())
+
+
+def test_stopped_heartbeats_do_nothing_more() -> None:
+    async def beat() -> None:
+        scene = Scene(Limits(patience=0))
+        scene.heartbeats.start()
+        scene.heartbeats.stop()
+        scene.heartbeats.stop()
+        await asyncio.sleep(0.03)
+        assert scene.channel.written == []
+
+    run(beat())
 
 
 def test_heartbeats_never_busy_loop_whatever_the_limits() -> None:

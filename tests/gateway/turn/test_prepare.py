@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.resolve import complete
-from penstock.gateway.http.exchange import Exchange, Message
+from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import Limits, Settings
 from penstock.gateway.turn.prepare import Prepared, diagnostics_header, limits_for, prepare
 from penstock.gateway.turn.requests import read_request
@@ -19,18 +18,14 @@ from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.store.contract import LOCAL
 from penstock.store.keeper import CacheKeeper
+from tests.gateway.fake_channels import FakeHttpChannel
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.in_process import Json, call, with_gateway
 
 
 def exchange(**headers: str) -> Exchange:
-    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"method": "POST", "path": "/v1/responses", "query_string": b"", "headers": named}
-
-    async def unused(*_: Message) -> Any:
-        raise AssertionError
-
-    return Exchange(scope, unused, unused)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Exchange(FakeHttpChannel(headers=named))
 
 
 async def prepared(gateway: Gateway, body: Json, watch: Stopwatch | None = None, **headers: str) -> Prepared:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.dialects.chat import DIALECT
 from penstock.dialects.pipeline import Pipeline
 from penstock.errors import NetworkError, ProtocolError
+from penstock.fairness import SLICE
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.relay import Relay
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
+from penstock.net.source import SourceCallbacks
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response, response_for
 from penstock.store.contract import Trace
@@ -37,24 +40,31 @@ DELTA = "response.output_text.delta"
 
 
 class RecordingOutlet:
-    """Remembers each write."""
+    """Remembers each write. While `gate` is set, it is not ready."""
 
     def __init__(self) -> None:
         self.writes: list[list[Event]] = []
-        self.kept: list[Event] = []
-        self.refused: list[RequestRefused] = []
+        self.gate: asyncio.Event | None = None
 
-    async def write(self, events: Sequence[Event]) -> None:
+    @property
+    def is_ready(self) -> bool:
+        return self.gate is None or self.gate.is_set()
+
+    def write(self, events: Sequence[Event]) -> None:
         if events:
             self.writes.append(list(events))
 
-    async def keep(self, events: Sequence[Event]) -> None:
-        self.kept += events
+    async def flush(self) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
 
-    async def refuse(self, refused: RequestRefused) -> None:
-        self.refused.append(refused)
+    def keep(self, events: Sequence[Event]) -> None:
+        raise AssertionError(events)
 
-    async def send_failure(self, response: Response) -> None:
+    def refuse(self, refused: RequestRefused) -> None:
+        raise AssertionError(refused)
+
+    def send_failure(self, response: Response) -> None:
         raise AssertionError(response)
 
     @property
@@ -72,14 +82,13 @@ class Forwarded:
         self.traces: list[Trace] = []
         self.now = 0.0
         tracer = Tracer(self.traces.append, clock=lambda: 0)
-        watch = Stopwatch(lambda: self.now)
-        self.relay = Relay(self.pipeline, self.outlet, self.verdict, watch, tracer, most_bytes)
+        self.watch = Stopwatch(lambda: self.now)
+        self.relay = Relay(self.pipeline, self.outlet, self.verdict, self.watch, tracer, most_bytes)
         self.steps = steps
 
     def run(self) -> None:
         async def forward() -> None:
             await self.relay.forward(FakeSource(self.steps), DIALECT, plan())
-            await self.relay.write()
 
         asyncio.run(forward())
 
@@ -101,7 +110,6 @@ def test_the_events_of_one_read_leave_in_one_write() -> None:
             await asyncio.sleep(0)
         pause.set()
         await task
-        await forwarded.relay.write()
 
     asyncio.run(forward())
     deltas = [[event.type for event in write].count(DELTA) for write in forwarded.outlet.writes]
@@ -172,19 +180,121 @@ def test_the_upstreams_own_id_is_recorded_as_one_line() -> None:
     assert forwarded.verdict.upstream_id == "chatcmpl-1?2026 forged"
 
 
-def test_events_that_were_not_written_are_stored_when_the_client_has_disconnected() -> None:
-    forwarded = Forwarded(words("a"))
+class PushedSource(FakeSource):
+    """Calls back at once, as a connection does, and counts pauses."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.callbacks: SourceCallbacks
+        self.pauses = self.resumes = 0
+
+    def start(self, callbacks: SourceCallbacks) -> None:
+        self.callbacks = callbacks
+
+    def pause(self) -> None:
+        self.pauses += 1
+
+    def resume(self) -> None:
+        self.resumes += 1
+
+
+def pushed(act: Callable[[PushedSource, Forwarded], Coroutine[Any, Any, None]]) -> Forwarded:
+    """Relay what `act` pushes."""
+    forwarded, source = Forwarded(), PushedSource()
 
     async def forward() -> None:
-        await forwarded.relay.forward(FakeSource(forwarded.steps), DIALECT, plan())
-        await forwarded.relay.keep(forwarded.pipeline.cancel())
+        relaying = asyncio.create_task(forwarded.relay.forward(source, DIALECT, plan()))
+        await asyncio.sleep(0)
+        await act(source, forwarded)
+        await relaying
 
     asyncio.run(forward())
-    types = [event.type for write in forwarded.outlet.writes for event in write]
-    assert [*types, *(event.type for event in forwarded.outlet.kept)][-1] == "response.incomplete"
-    numbers = [event.sequence_number for write in forwarded.outlet.writes for event in write]
-    numbers += [event.sequence_number for event in forwarded.outlet.kept]
-    assert numbers == list(range(len(numbers)))
+    return forwarded
+
+
+def test_a_read_is_passed_on_before_the_call_returns() -> None:
+    """The coroutine of the turn does not wake up for it."""
+
+    async def act(source: PushedSource, forwarded: Forwarded) -> None:
+        source.callbacks.data(words("a"))
+        assert forwarded.outlet.text == "a"
+        source.callbacks.data(words("b"))
+        assert forwarded.outlet.text == "ab"
+        assert source.pauses == 0
+        source.callbacks.data(END)
+
+    pushed(act)
+
+
+def test_a_source_is_paused_while_the_outlet_is_not_ready() -> None:
+    async def act(source: PushedSource, forwarded: Forwarded) -> None:
+        gate = forwarded.outlet.gate = asyncio.Event()
+        source.callbacks.data(words("a"))
+        assert source.pauses == 1
+        source.callbacks.data(words("b"))  # it was already on its way
+        await asyncio.sleep(0)
+        source.callbacks.data(words("c"))
+        assert forwarded.outlet.text == "a"
+        resumes = source.resumes
+        gate.set()
+        while forwarded.outlet.text != "abc":
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert source.resumes == resumes + 1
+        source.callbacks.data(END)
+
+    assert pushed(act).outlet.text == "abc"
+
+
+def test_a_break_is_reported_after_what_came_before_it() -> None:
+    texts = []
+
+    async def act(source: PushedSource, forwarded: Forwarded) -> None:
+        gate = forwarded.outlet.gate = asyncio.Event()
+        source.callbacks.data(words("a"))
+        source.callbacks.data(words("b"))
+        source.callbacks.failed(NetworkError("cut", phase="read"))
+        gate.set()
+        while forwarded.outlet.text != "ab":
+            await asyncio.sleep(0)
+        texts.append(forwarded.outlet.text)
+
+    with pytest.raises(NetworkError):
+        pushed(act)
+    assert texts == ["ab"]
+
+
+def test_a_long_read_is_continued_in_the_next_turn_of_the_loop() -> None:
+    """A fast upstream must not make other turns wait."""
+    many = words(*["x"] * 500) + END
+
+    async def act(source: PushedSource, forwarded: Forwarded) -> None:
+        ticks = iter(range(10**9))
+        forwarded.watch._clock = lambda: next(ticks) * SLICE  # each look at the clock is a slice later
+        source.callbacks.data(many)
+        assert 0 < len(forwarded.outlet.text) < 500
+        assert source.pauses == 1
+        before = len(forwarded.outlet.writes)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(forwarded.outlet.writes) <= before + 1
+
+    assert pushed(act).outlet.text == "x" * 500
+
+
+def test_nothing_is_read_after_a_turn_was_stopped() -> None:
+    forwarded, source = Forwarded(), PushedSource()
+
+    async def forward() -> None:
+        relaying = asyncio.create_task(forwarded.relay.forward(source, DIALECT, plan()))
+        await asyncio.sleep(0)
+        source.callbacks.data(words("a"))
+        relaying.cancel()
+        await asyncio.gather(relaying, return_exceptions=True)
+        source.callbacks.data(words("b"))
+        assert forwarded.outlet.text == "a"
+
+    asyncio.run(forward())
 
 
 @pytest.mark.e2e

@@ -108,10 +108,11 @@ def test_every_kind_of_turn_is_found_and_stopped_in_the_same_way(more: Json) -> 
 def test_a_fault_of_the_heartbeats_is_logged_and_costs_nothing(
     more: Json, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(_: object) -> None:
+    def fail(_: object) -> float:
         raise OSError("planted")
 
-    monkeypatch.setattr(Heartbeats, "run", fail)
+    monkeypatch.setattr(Heartbeats, "check", fail)
+    monkeypatch.setattr(Heartbeats, "_until_next", lambda _: 0.0)
 
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input="Count from 1 to 3.", **more)

@@ -134,7 +134,7 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
     await run_turn(
         gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.channel.on_disconnect
     )
-    if prepared.verdict.closer == "client":
+    if prepared.verdict.closer == "client" and not prepared.verdict.terminal_sent:
         exchange.abort()
 
 

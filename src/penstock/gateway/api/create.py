@@ -60,7 +60,7 @@ async def _answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> N
         else JsonOutlet(exchange, accent, keeper, verdict, prepared.head)
     )
     await run_turn(gateway, prepared, outlet, exchange, exchange.channel.on_disconnect)
-    if verdict.closer == "client":
+    if verdict.closer == "client" and not verdict.terminal_sent:
         exchange.abort()
 
 

@@ -27,6 +27,8 @@ SERVER_STOPS = "penstock.server_stops"
 
 ROOM = 64 * 1024
 """Bytes that may wait for the server before a channel is no longer writable."""
+_LAST_WORDS = 5.0
+"""Seconds that a cancelled application waits until its client has read what it has written."""
 
 
 async def serve_asgi(handler: ChannelHandler, scope: Message, receive: Receive, send: Send) -> None:
@@ -43,9 +45,10 @@ async def serve_asgi(handler: ChannelHandler, scope: Message, receive: Receive, 
 async def _served(channel: AsgiChannel, serving: Awaitable[None]) -> None:
     try:
         await serving
-        await channel.flush()
-    finally:
-        await channel.release()
+    except BaseException:  # cancelled, or a bug: the server closes the connection
+        await channel.release(_LAST_WORDS)
+        raise
+    await channel.release()
 
 
 class AsgiChannel(ABC):
@@ -60,7 +63,8 @@ class AsgiChannel(ABC):
         self.is_connected = True
         self._controls = (scope.get("extensions") or {}).get(EXTENSION, {})
         self._receive, self._send = receive, send
-        self._messages: deque[Message] = deque()
+        self._messages: deque[tuple[Message, int]] = deque()
+        """What is not sent yet, with its size."""
         self._size = 0
         self._sender: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -93,46 +97,54 @@ class AsgiChannel(ABC):
         self._controls.get("abort", _nothing)()
         self._disconnected()
 
-    async def flush(self) -> None:
-        """Wait until everything is sent."""
-        if self._sender is not None:
-            await asyncio.gather(self._sender, return_exceptions=True)
-
-    async def release(self) -> None:
-        """End the tasks of this channel."""
+    async def release(self, patience: float | None = None) -> None:
+        """Send what is buffered, for at most `patience` seconds, and end the tasks of this channel. An
+        application that is cancelled may have written its last words, which are sent all the same; perhaps it
+        is cancelled repeatedly."""
         self._on_disconnect = None
+        loop, is_cancelled = asyncio.get_running_loop(), False
+        until = None if patience is None else loop.time() + patience
+        while self._messages and self.is_connected:
+            try:
+                timeout = None if until is None else max(until - loop.time(), 0.0)
+                if not (await asyncio.wait([self._start()], timeout=timeout))[0]:
+                    break
+            except asyncio.CancelledError:
+                is_cancelled, until = True, until or loop.time() + _LAST_WORDS
         tasks = [task for task in (self._sender, self._watcher) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if is_cancelled:
+            raise asyncio.CancelledError
 
     def _queue(self, message: Message, size: int) -> None:
         if not self.is_connected:
             return
-        self._messages.append(message)
+        self._messages.append((message, size))
         self._size += size
         if self._size >= ROOM:
             self._writable.clear()
-        if self._sender is None:
+        self._start()
+
+    def _start(self) -> asyncio.Task[None]:
+        if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send_all())
+        return self._sender
 
     async def _send_all(self) -> None:
         """Send what is buffered. If the server raises, its client has disconnected."""
         try:
             while self._messages and self.is_connected:
-                message, size = self._next_message()
+                message, size = self._messages[0]
                 await self._send(message)
-                self._size -= size
+                if self._messages:  # not aborted in the meantime
+                    self._messages.popleft()
+                    self._size -= size
                 if self._size < ROOM:
                     self._writable.set()
         except Exception:
             self._disconnected()
-        finally:
-            self._sender = None
-
-    @abstractmethod
-    def _next_message(self) -> tuple[Message, int]:
-        """Remove and return the next message to send, and its size."""
 
     @abstractmethod
     async def _watch(self) -> None:
@@ -155,7 +167,7 @@ class AsgiHttpChannel(AsgiChannel):
         super().__init__(scope, receive, send)
         self._has_body = True
         """Whether the body of the request is not read completely."""
-        self._start: Message | None = None
+        self._head: Message | None = None
         self._closes = False
 
     async def receive(self) -> bytes:
@@ -171,7 +183,7 @@ class AsgiHttpChannel(AsgiChannel):
 
     def begin(self, status: int, headers: Headers) -> None:
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        self._start = {"type": "http.response.start", "status": status, "headers": encoded}
+        self._head = {"type": "http.response.start", "status": status, "headers": encoded}
 
     def write(self, data: bytes) -> None:
         self._body(data, more=True)
@@ -185,19 +197,17 @@ class AsgiHttpChannel(AsgiChannel):
         self._closes = True
 
     def _body(self, data: bytes, *, more: bool) -> None:
-        if self._start is not None:
-            start, self._start = self._start, None
-            self._queue(start, 0)
+        if self._head is not None:
+            head, self._head = self._head, None
+            self._queue(head, 0)
         self._queue({"type": "http.response.body", "body": data, "more_body": more}, len(data))
 
-    async def flush(self) -> None:
-        await super().flush()
-        if self._closes:
-            self._controls.get("close", _nothing)()
-
-    def _next_message(self) -> tuple[Message, int]:
-        message = self._messages.popleft()
-        return message, len(message.get("body", b""))
+    async def release(self, patience: float | None = None) -> None:
+        try:
+            await super().release(patience)
+        finally:
+            if self._closes:
+                self._controls.get("close", _nothing)()
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -240,10 +250,6 @@ class AsgiSocketChannel(AsgiChannel):
 
     def close(self, code: int, reason: str = "") -> None:
         self._queue({"type": "websocket.close", "code": code, "reason": reason}, 0)
-
-    def _next_message(self) -> tuple[Message, int]:
-        message = self._messages.popleft()
-        return message, len(message.get("text", b""))
 
     async def _watch(self) -> None:
         """Wait for nothing: whoever receives the messages of a WebSocket learns of the disconnect."""

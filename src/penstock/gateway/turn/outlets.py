@@ -164,7 +164,7 @@ class QueuedOutlet(ABC):
         self._start()
 
     def _start(self) -> asyncio.Task[None]:
-        if self._task is None:
+        if self._task is None or self._task.done():  # cancelled: a closing event loop does that
             self._task = asyncio.create_task(self._work_off())
         return self._task
 
@@ -177,8 +177,6 @@ class QueuedOutlet(ABC):
             self._is_queued = False
         except Exception as error:
             self._fault, self._is_queued = error, bool(self._events)
-        finally:
-            self._task = None
 
     def _clear(self) -> None:
         self._events.clear()
