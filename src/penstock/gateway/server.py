@@ -11,16 +11,20 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.errors import PenstockError
 from penstock.gateway.app import GatewayApp
+from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.server_refusals import ServerRefuser
+from penstock.gateway.http.exchange import JSON, request_id_for
 from penstock.gateway.settings import Settings
-from penstock.gateway.telemetry.logs import log
+from penstock.gateway.telemetry.logs import log, log_fault, log_refused
+from penstock.gateway.telemetry.metrics import OTHER
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 from penstock.net.server.certificates import load_certificate, tls_context
+from penstock.net.server.channels import Headers
+from penstock.net.server.refusals import ServerRefusal
 from penstock.net.server.server import BACKLOG, Server
 
 _STOP_STEP = 1.0
@@ -29,6 +33,22 @@ _STOP_STEP = 1.0
 
 class CannotListen(PenstockError):  # noqa: N818 - named after what happened
     """The address is in use, or does not belong to this machine."""
+
+
+class ServerRefuser:
+    """Answers what the server refuses by itself: in the specification's error shape, and in the log."""
+
+    def refuse(
+        self, refusal: ServerRefusal, method: str, headers: Mapping[str, str]
+    ) -> tuple[Headers, bytes]:
+        type = "server_error" if refusal.is_server_error else "invalid_request"
+        refused = RequestRefused(refusal.status, refusal.code, refusal.message, type=type)
+        request_id = request_id_for(headers.get("x-request-id", ""))
+        log_refused(refused, method, OTHER, request_id)
+        return [("content-type", JSON), ("x-request-id", request_id)], refused.body()
+
+    def report(self, error: Exception) -> None:
+        log_fault(error, "")
 
 
 class _Signals:

@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import Mapping
 
 from penstock.net.server.channels import ChannelClosed, Headers, HttpChannel, SocketChannel
-from penstock.net.server.refusals import Refusal
+from penstock.net.server.refusals import ServerRefusal
 
 
 class Refusals:
     """Answers refusals with their code, and remembers them."""
 
     def __init__(self) -> None:
-        self.refused: list[Refusal] = []
+        self.refused: list[ServerRefusal] = []
         self.errors: list[Exception] = []
 
-    def refuse(self, refusal: Refusal, method: str, headers: Mapping[str, str]) -> tuple[Headers, bytes]:
+    def refuse(
+        self, refusal: ServerRefusal, method: str, headers: Mapping[str, str]
+    ) -> tuple[Headers, bytes]:
         self.refused.append(refusal)
         request_id = headers.get("x-request-id", "none")
         return [("content-type", "text/plain"), ("x-request-id", request_id)], (

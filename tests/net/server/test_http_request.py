@@ -91,24 +91,24 @@ async def test_nothing_is_sent_after_a_disconnect(client: FakeClient) -> None:
 
 
 @with_client
-async def test_a_disconnect_is_told_once_to_the_last_callback(client: FakeClient) -> None:
+async def test_a_disconnect_is_reported_once_to_the_last_callback(client: FakeClient) -> None:
     await client.send(WAIT)
     [channel] = client.app.channels
-    told: list[str] = []
-    channel.on_disconnect(lambda: told.append("first"))
-    channel.on_disconnect(lambda: told.append("second"))
+    reported: list[str] = []
+    channel.on_disconnect(lambda: reported.append("first"))
+    channel.on_disconnect(lambda: reported.append("second"))
     client.leave()
     await client.settle()
-    assert told == ["second"]
-    channel.on_disconnect(lambda: told.append("late"))
-    assert told == ["second"], "it must be called soon, not now"
+    assert reported == ["second"]
+    channel.on_disconnect(lambda: reported.append("late"))
+    assert reported == ["second"], "it must be called soon, not now"
     await client.settle()
-    assert told == ["second", "late"]
+    assert reported == ["second", "late"]
     channel.on_disconnect(None)
 
 
 @with_client
-async def test_a_disconnect_after_the_end_is_not_told(client: FakeClient) -> None:
+async def test_a_disconnect_after_the_end_is_not_reported(client: FakeClient) -> None:
     await client.send(WAIT + b"hello")
     [channel] = client.app.channels
     channel.on_disconnect(lambda: pytest.fail("the response has ended"))
@@ -120,15 +120,15 @@ async def test_a_disconnect_after_the_end_is_not_told(client: FakeClient) -> Non
 
 
 @with_client
-async def test_an_abort_tells_the_callback_soon(client: FakeClient) -> None:
+async def test_an_abort_notifies_the_callback_soon(client: FakeClient) -> None:
     await client.send(WAIT)
     [channel] = client.app.channels
-    told: list[bool] = []
-    channel.on_disconnect(lambda: told.append(True))
+    reported: list[bool] = []
+    channel.on_disconnect(lambda: reported.append(True))
     channel.abort()
-    assert (told, channel.is_connected) == ([], False)
+    assert (reported, channel.is_connected) == ([], False)
     await client.settle()
-    assert told == [True]
+    assert reported == [True]
 
 
 @with_client

@@ -236,15 +236,15 @@ async def test_a_client_that_does_not_answer_the_close_is_disconnected(client: F
 @with_client
 async def test_the_client_closes(client: FakeClient) -> None:
     await opened(client)
-    told: list[bool] = []
-    client.app.sockets[0].on_disconnect(lambda: told.append(True))
+    reported: list[bool] = []
+    client.app.sockets[0].on_disconnect(lambda: reported.append(True))
     data = await client.send(frame(b"last") + close_frame(1000))
     assert closed_with(data, 1000)
     assert client.transport.is_closed
-    assert (client.app.heard, client.app.closed, told) == (["last"], 1, [True])
-    client.app.sockets[0].on_disconnect(lambda: told.append(False))
+    assert (client.app.heard, client.app.closed, reported) == (["last"], 1, [True])
+    client.app.sockets[0].on_disconnect(lambda: reported.append(False))
     await client.settle()
-    assert told == [True, False]
+    assert reported == [True, False]
 
 
 @with_client
@@ -259,7 +259,7 @@ async def test_a_lost_client_is_noticed(client: FakeClient) -> None:
 
 
 @with_client
-async def test_the_application_is_told_when_the_server_stops(client: FakeClient) -> None:
+async def test_the_application_is_reported_when_the_server_stops(client: FakeClient) -> None:
     await opened(client)
     client.server.stop()
     data = await client.settle()

@@ -21,8 +21,8 @@ from penstock.net.server.http_request import HttpRequest
 from penstock.net.server.refusals import (
     INTERNAL_ERROR,
     STOPPING,
-    Refusal,
     RefusedBytes,
+    ServerRefusal,
     invalid_upgrade,
 )
 from penstock.net.server.request_heads import HeadParser, RequestHead
@@ -234,7 +234,7 @@ class ClientConnection(asyncio.Protocol):
     def close_ended(self) -> None:
         self._close()
 
-    def _refuse(self, refusal: Refusal, head: RequestHead | None = None) -> None:
+    def _refuse(self, refusal: ServerRefusal, head: RequestHead | None = None) -> None:
         """Send the refusal instead of the application's response, and close the connection."""
         if self._transport.is_closing():
             return
@@ -266,7 +266,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._read_or_pause()  # the WebSocket begins with a connection that is read
         response = shake_hands(head)
-        if isinstance(response, Refusal):
+        if isinstance(response, ServerRefusal):
             self._refuse(response, head)
             return
         socket = WebSocketConnection(

@@ -10,8 +10,7 @@ from typing import Any
 
 from penstock.net.server.channels import ChannelHandler
 from penstock.net.server.connection import HEAD_SECONDS, ClientConnection
-from penstock.net.server.refusals import Refuser
-from penstock.net.server.state import Connection
+from penstock.net.server.state import Refuser, ServerConnection
 
 BACKLOG = 2048
 """Connections that the system accepts before the server does."""
@@ -37,7 +36,7 @@ class Server:
         self.client_timeout, self.message_bytes = client_timeout, message_bytes
         self.tls = tls
         self._listeners: list[asyncio.Server] = []
-        self._connections: set[Connection] = set()
+        self._connections: set[ServerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
         self._stopped = asyncio.Event()
@@ -78,12 +77,12 @@ class Server:
 
     # Called by connections
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: ServerConnection) -> None:
         self._connections.add(connection)
         if self._is_stopping:
             connection.shutdown()
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: ServerConnection) -> None:
         self._connections.discard(connection)
         self._check_stopped()
 

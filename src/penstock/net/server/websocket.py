@@ -22,7 +22,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from penstock.net.server.channels import ChannelClosed, Headers
-from penstock.net.server.refusals import INTERNAL_ERROR, Refusal, invalid_upgrade
+from penstock.net.server.refusals import INTERNAL_ERROR, ServerRefusal, invalid_upgrade
 from penstock.net.server.request_heads import RequestHead
 from penstock.net.server.response_heads import response_head, whole_response
 from penstock.net.server.state import ServerState
@@ -42,7 +42,7 @@ _INVALID_TEXT, _TOO_MANY, _NO_PONG = 1007, 1008, 1011
 _log = logging.getLogger(__name__)
 
 
-def shake_hands(head: RequestHead) -> Response | Refusal:
+def shake_hands(head: RequestHead) -> Response | ServerRefusal:
     """Return the response that opens a WebSocket, or why there can be none."""
     headers = WebSocketHeaders((name, _ascii(value)) for name, value in head.headers.items())
     response = ServerProtocol(logger=_log).accept(Request(head.target.decode("ascii"), headers))
