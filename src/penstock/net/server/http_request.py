@@ -180,9 +180,7 @@ class HttpRequest:
         is_chunked = has_body and length is None and self._has_chunks
         if is_chunked:
             lines.append(CHUNKED)
-        elif has_body and length is None:
-            self.keep_alive = False  # the body ends with the connection
-        if not self.keep_alive:
+        if not self.keep_alive:  # as for every client without chunks, whose body ends with the connection
             lines.append(CLOSE)
         self._head = response_head(status, headers, *lines)
         self._is_chunked, self._has_body, self._left = is_chunked, has_body, length
