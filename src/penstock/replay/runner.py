@@ -213,7 +213,7 @@ class RecordedUpstream:
 
 
 class RecordedSource(PulledSource):
-    """The recorded reads, split as received. Each is delivered after the previous one was processed."""
+    """The recorded reads, split as received. The relay processes each before the next is read."""
 
     def __init__(self, recorded: RecordedAttempt, stage: _Stage) -> None:
         super().__init__()
@@ -225,7 +225,6 @@ class RecordedSource(PulledSource):
         self.request_id = answer.request_id if answer else None
 
     async def read(self) -> bytes:
-        self.pause()
         trace = next(self._reads, None)
         if trace is None:
             return await self.end()
