@@ -42,9 +42,11 @@ class FakeServer:
         _open: object,
         listening: socket.socket,
         *,
+        own: socket.socket | None,
         ready: Callable[[str], None],
         reload: Callable[[], Any],
     ) -> list[str]:
+        assert own is None, "there is no TLS"
         with listening:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             if self._error is not None:

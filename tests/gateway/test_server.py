@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -19,8 +21,8 @@ from tests.client.server import in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.clients import TurnThread
 from tests.gateway.configs import CONFIG
-from tests.gateway.probes import refuses, wait_for
-from tests.gateway.running import gateway
+from tests.gateway.probes import has_logged, refuses, wait_for
+from tests.gateway.running import Json, gateway
 from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
 
 
@@ -188,6 +190,65 @@ def test_an_upstream_that_speaks_tls_after_an_http_address_is_named(tmp_path: Pa
             reply = running.stream("any")
     assert (reply.status, reply.error["code"]) == (502, "tls_error")
     assert f"the server at {place} requires TLS: use https://" in reply.error["message"]
+
+
+# TLS
+
+TLS = '[server]\ntls_cert = "own.pem"\ntls_key = "own.key"\n'
+
+
+def write_certificate(folder: Path, authority: trustme.CA, name: str) -> None:
+    issued = authority.issue_cert("127.0.0.1", common_name=name)
+    issued.cert_chain_pems[0].write_to_path(folder / "own.pem")
+    issued.private_key_pem.write_to_path(folder / "own.key")
+
+
+def own_name(connection: http.client.HTTPSConnection) -> str:
+    """The name in the certificate of the gateway."""
+    assert isinstance(connection.sock, ssl.SSLSocket)
+    subject: Any = (connection.sock.getpeercert() or {})["subject"]
+    return str(dict(pair for pairs in subject for pair in pairs)["commonName"])
+
+
+@pytest.mark.e2e
+def test_it_serves_https_and_loads_a_renewed_certificate(tmp_path: Path) -> None:
+    authority, trusting = trustme.CA(), ssl.create_default_context()
+    authority.configure_trust(trusting)
+    write_certificate(tmp_path, authority, "first")
+    with gateway(tmp_path, config=TLS) as running:
+        assert running.url.startswith("https://127.0.0.1:")
+
+        def ask(path: str, body: Json) -> tuple[str, bytes]:
+            port = running.address.port
+            connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusting, timeout=30)
+            connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+            answered = connection.getresponse().read()
+            name = own_name(connection)
+            connection.close()
+            return name, answered
+
+        name, answered = ask("/v1/responses", {"model": "demo", "input": "hi", "stream": True})
+        assert (name, b"response.completed" in answered) == ("first", True)
+        _, models = ask("/v1/parts", {"id": 1, "method": "models"})  # which asks the gateway itself
+        assert b'"demo"' in models
+        write_certificate(tmp_path, authority, "second")
+        running.signal(signal.SIGHUP)
+        wait_for(lambda: has_logged(running, "the settings were reloaded"))
+        assert ask("/v1/responses", {"model": "demo", "input": "hi"})[0] == "second"
+        (tmp_path / "own.pem").write_text("no certificate")
+        running.signal(signal.SIGHUP)
+        wait_for(lambda: has_logged(running, "the settings were not changed"))
+        assert ask("/v1/responses", {"model": "demo", "input": "hi"})[0] == "second"
+
+
+@pytest.mark.e2e
+def test_a_certificate_that_cannot_be_used_is_an_error_at_the_start(tmp_path: Path) -> None:
+    write_certificate(tmp_path, trustme.CA(), "own")
+    (tmp_path / "own.key").write_text("no key")
+    (tmp_path / "penstock.toml").write_text(TLS)
+    result = serve(folder=tmp_path)
+    assert result.returncode == 2
+    assert "penstock.toml:2: server.tls_cert: cannot be used with its key" in result.stderr
 
 
 # In this process

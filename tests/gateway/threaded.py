@@ -7,19 +7,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
-
-import uvicorn
-from uvicorn.server import ServerState
 
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.connection import ClientConnection
-from penstock.gateway.http.websocket_connection import WebSocketConnection
-from penstock.gateway.server import listen, url_of
+from penstock.gateway.server import listen, server_of, url_of
 from penstock.gateway.settings import Settings
+from penstock.net.server.server import Server
 from penstock.store.memory import MemoryStore
 
 
@@ -28,23 +22,10 @@ class ThreadedGateway:
         self.address: SplitResult = urlsplit(url_of(listening))
 
 
-async def _start(settings: Settings, listening: socket.socket) -> tuple[Gateway, asyncio.Server]:
+async def _start(settings: Settings, listening: socket.socket) -> tuple[Gateway, Server]:
     gateway = Gateway(settings, store=MemoryStore())
-    timeout = settings.limits.client_timeout
-    config = uvicorn.Config(
-        GatewayApp(gateway),
-        http=partial(ClientConnection, client_timeout=lambda: timeout),  # type: ignore[arg-type]
-        ws=WebSocketConnection,
-        ws_max_size=settings.limits.body_bytes,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-    )
-    config.load()
-    connection: Any = partial(config.http_protocol_class, config, ServerState(), {})  # type: ignore[call-arg]
-    server = await asyncio.get_running_loop().create_server(connection, sock=listening)
+    server = server_of(GatewayApp(gateway))
+    await server.listen(listening)
     return gateway, server
 
 
@@ -61,7 +42,7 @@ def threaded_gateway(settings: Settings) -> Iterator[ThreadedGateway]:
     finally:
 
         async def stop() -> None:
-            server.close()
+            server.stop()
             await gateway.aclose()
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()

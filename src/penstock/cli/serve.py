@@ -163,12 +163,17 @@ def _serve(
     from penstock.application import open_app
     from penstock.editor.route import own_url
     from penstock.gateway.config.options import reloaded_settings
+    from penstock.gateway.server import listen, url_of
     from penstock.gateway.server import run as serve
 
-    url = own_url(settings.host, listening.getsockname()[1])  # the configured port may be 0
+    # The certificate may not be valid for a local address.
+    own = listen("127.0.0.1", 0) if settings.tls_cert else None
+    # The configured port may be 0.
+    url = url_of(own) if own else own_url(settings.host, listening.getsockname()[1])
     return serve(
         lambda: open_app(settings, url=url),
         listening,
+        own=own,
         ready=lambda url: _announce(url, settings, path, ready_file),
         reload=lambda: reloaded_settings(given, path, os.environ),
     )

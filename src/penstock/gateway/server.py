@@ -1,7 +1,7 @@
 """The gateway as a process: its socket, signal handling and graceful shutdown.
 
-uvicorn owns the connections. We handle the signals, because a second SIGTERM must stop the turns that the
-first one waits for, and because the clients of stopped turns must get a terminal event.
+`net.server` owns the connections. A second SIGTERM stops the turns that the first one waits for, and the
+clients of stopped turns get a terminal event.
 """
 
 from __future__ import annotations
@@ -11,53 +11,54 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-
-import uvicorn
+from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.errors import PenstockError
 from penstock.gateway.app import GatewayApp
+from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.connection import ClientConnection
-from penstock.gateway.http.websocket_connection import WebSocketConnection
+from penstock.gateway.http.exchange import JSON, request_id_for
 from penstock.gateway.settings import Settings
-from penstock.gateway.telemetry.logs import log
+from penstock.gateway.telemetry.logs import log, log_fault, log_refused
+from penstock.gateway.telemetry.metrics import OTHER
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
+from penstock.net.server.certificates import load_certificate, tls_context
+from penstock.net.server.channels import Headers
+from penstock.net.server.refusals import ServerRefusal
+from penstock.net.server.server import BACKLOG, Server
 
-_BACKLOG = 2048
 _STOP_STEP = 1.0
 """Seconds between the steps of a forced shutdown. In the first, stopped turns send their terminal events."""
-_KEEP_ALIVE = 75
-"""Seconds for which an idle connection stays open: longer than in clients, so that they close it first."""
 
 
 class CannotListen(PenstockError):  # noqa: N818 - named after what happened
     """The address is in use, or does not belong to this machine."""
 
 
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
+class ServerRefuser:
+    """Answers what the server refuses by itself: in the specification's error shape, and in the log."""
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
+    def refuse(
+        self, refusal: ServerRefusal, method: str, headers: Mapping[str, str]
+    ) -> tuple[Headers, bytes]:
+        type = "server_error" if refusal.is_server_error else "invalid_request"
+        refused = RequestRefused(refusal.status, refusal.code, refusal.message, type=type)
+        request_id = request_id_for(headers.get("x-request-id", ""))
+        log_refused(refused, method, OTHER, request_id)
+        return [("content-type", JSON), ("x-request-id", request_id)], refused.body()
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Install no handlers: `_Signals` does."""
-        yield
+    def report(self, error: Exception) -> None:
+        log_fault(error, "")
 
 
 class _Signals:
     """Handle signals: SIGTERM and SIGINT wait for running turns; a second signal or `drain` stops them."""
 
-    def __init__(self, server: _Server, gateway: Gateway, reload: Callable[[], Settings]) -> None:
+    def __init__(self, server: Server, gateway: Gateway, reload: Callable[[], Settings]) -> None:
         self._server, self._gateway, self._reload = server, gateway, reload
         self._loop = asyncio.get_running_loop()
+        self.is_forced = False
+        """Whether the process ends without waiting for anything else."""
 
     def install(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -77,7 +78,7 @@ class _Signals:
             self._stop_turns()
             return
         self._gateway.is_draining = True
-        self._server.should_exit = True
+        self._server.stop()
         running = self._gateway.running()
         if running:
             turns = "1 running turn" if running == 1 else f"{running} running turns"
@@ -93,18 +94,18 @@ class _Signals:
         self._loop.call_later(_STOP_STEP, self._abort_connections)
 
     def _abort_connections(self) -> None:
-        """Abort the remaining connections: their clients neither finish their requests nor read."""
-        for connection in list(self._server.server_state.connections):
-            connection.transport.abort()
+        self._server.abort()
         self._loop.call_later(_STOP_STEP, self._exit)
 
     def _exit(self) -> None:
-        self._server.force_exit = True
+        self.is_forced = True
+        self._server.exit()
 
     def _reload_settings(self) -> None:
         """Reload the settings; if the file is invalid, keep the current ones."""
         try:
             settings = self._reload()
+            self._reload_certificate(settings)
             self._gateway.reload(settings)
         except PenstockError as error:
             log.error("%s", f"the settings were not changed: {error}")
@@ -112,65 +113,75 @@ class _Signals:
             log.setLevel(settings.log_level.upper())
             log.info("the settings were reloaded")
 
+    def _reload_certificate(self, settings: Settings) -> None:
+        if self._server.tls is not None and settings.tls_cert:
+            load_certificate(self._server.tls, settings.tls_cert, settings.tls_key)
+
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a bound socket, or raise `CannotListen`. Port 0 picks a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise CannotListen(f"cannot listen on {host} port {port}: {why}") from None
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, scheme: str = "http") -> str:
     host, port = listening.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def run(
     open_app: Callable[[], Awaitable[GatewayApp]],
     listening: socket.socket,
     *,
+    own: socket.socket | None = None,
     ready: Callable[[str], None],
     reload: Callable[[], Settings],
 ) -> list[str]:
     """Serve until a signal stops the process. Return the ids of the responses that are lost, because they
     could not be written to the store.
 
-    `open_app` is called on the gateway's event loop; `ready` is called with the URL; `reload` reads the
-    settings again.
+    `open_app` is called on the gateway's event loop; `own` is a socket without TLS for the gateway's requests
+    to itself; `ready` is called with the URL; `reload` reads the settings again.
     """
 
     async def serve() -> list[str]:
         app = await open_app()
         gateway = app.gateway
-        connection = partial(
-            ClientConnection, client_timeout=lambda: gateway.services.settings.limits.client_timeout
-        )
-        config = uvicorn.Config(
-            app,
-            http=connection,  # type: ignore[arg-type]  # uvicorn only calls it
-            ws=WebSocketConnection,
-            ws_max_size=gateway.services.settings.limits.body_bytes,
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=_KEEP_ALIVE,
-        )
-        server = _Server(config, lambda: ready(url_of(listening)))
-        _Signals(server, gateway, reload).install()
+        server = server_of(app)
+        signals = _Signals(server, gateway, reload)
+        signals.install()
         # Objects that exist now live until the end. Each full collection that scanned them would block every
         # stream for tens of milliseconds.
         gc.collect()
         gc.freeze()
-        await server.serve(sockets=[listening])
-        return await gateway.aclose()  # uvicorn sends no lifespan shutdown after a forced exit
+        async with app.running():
+            await server.listen(listening)
+            if own is not None:
+                await server.listen(own, is_private=True)
+            ready(url_of(listening, "https" if server.tls else "http"))
+            await server.stopped()
+        if not signals.is_forced:
+            await gateway.drain()  # for turns without a client
+        return await gateway.aclose()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve())
+
+
+def server_of(app: GatewayApp) -> Server:
+    """Return a server for a gateway, with the limits and the certificate of its settings."""
+    settings = app.gateway.services.settings
+    return Server(
+        app,
+        ServerRefuser(),
+        client_timeout=lambda: app.gateway.services.settings.limits.client_timeout,
+        message_bytes=settings.limits.body_bytes,
+        tls=tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
+    )
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -90,6 +90,10 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
+    tls_cert: str = ""
+    """The file with the certificate chain; empty: the gateway speaks plain HTTP."""
+    tls_key: str = ""
+    """The file with the private key of `tls_cert`."""
     log_level: str = "info"
     store: str = ""
     """The file for responses; empty: a file in the user's data folder; `none`: a bounded in-memory store."""

@@ -29,6 +29,9 @@ def example(folder: Path) -> Settings:
     authority.cert_pem.write_to_path(folder / "ca.pem")
     certificate.cert_chain_pems[0].write_to_path(folder / "client.pem")
     certificate.private_key_pem.write_to_path(folder / "client.key")
+    own = authority.issue_cert("gateway.internal")
+    own.cert_chain_pems[0].write_to_path(folder / "gateway.pem")
+    own.private_key_pem.write_to_path(folder / "gateway.key")
     found = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found
     file = folder / "penstock.toml"
@@ -43,6 +46,10 @@ def test_an_empty_file_is_the_default() -> None:
 def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) -> None:
     settings = example(tmp_path)
     assert settings.default_model == "fast"
+    assert (settings.tls_cert, settings.tls_key) == (
+        str(tmp_path / "gateway.pem"),
+        str(tmp_path / "gateway.key"),
+    )
     assert settings.passthrough == "router"
     assert settings.allowed_origins == ("https://app.example", "http://localhost:3000")
     assert settings.limits == Limits()
@@ -80,6 +87,25 @@ def test_the_example_has_every_setting() -> None:
     assert found
     for name in {*TOP, *SERVER, *LIMITS, *TARGET, *MODEL, *KEY}:
         assert re.search(rf"(?m)^{name} =|^\[+{name}|^\[targets\.\w+\.{name}\]", found[1]), name
+
+
+def test_a_certificate_that_cannot_be_used_is_an_error_with_its_line(tmp_path: Path) -> None:
+    example(tmp_path)
+    file = tmp_path / "tls.toml"
+    file.write_text('[server]\nport = 1\ntls_cert = "gateway.pem"\ntls_key = "client.key"\n')
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file, {})
+    assert (caught.value.line, caught.value.message[:32]) == (3, "server.tls_cert: cannot be used ")
+
+
+def test_a_certificate_needs_its_key_and_both_must_exist() -> None:
+    missing = "there is no such file; a relative path starts at the configuration's folder"
+    assert errors('[server]\ntls_cert = "nowhere.pem"\ntls_key = "nowhere.key"\n') == [
+        f"2: server.tls_cert: {missing}",
+        f"3: server.tls_key: {missing}",
+    ]
+    assert "2: server.tls_key: also needs tls_cert" in errors('[server]\ntls_key = "nowhere.key"\n')
+    assert "2: server.tls_cert: also needs tls_key" in errors('[server]\ntls_cert = "nowhere.pem"\n')
 
 
 def test_every_limit_can_be_set() -> None:

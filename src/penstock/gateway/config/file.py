@@ -12,7 +12,7 @@ from typing import Any
 from penstock.errors import ConfigError, InvalidRequestError
 from penstock.gateway.config.keys import read_keys
 from penstock.gateway.config.models import ModelNames
-from penstock.gateway.config.targets import read_targets
+from penstock.gateway.config.targets import file_relative_to, read_targets
 from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import (
     ABOVE,
@@ -31,12 +31,16 @@ from penstock.gateway.config.values import (
 )
 from penstock.gateway.http.access import plain_host, read_origin
 from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
+from penstock.net.server.certificates import InvalidCertificate, tls_context
 from penstock.stream.accents import ACCENTS
 from penstock.upstream.http import HttpUpstream
 
 NAME = "penstock.toml"
 
-SERVER = ("host", "port", "log_level", "store", "record", "websocket", "allowed_hosts", "allowed_origins")
+SERVER = (
+    *("host", "port", "tls_cert", "tls_key", "log_level", "store", "record", "websocket"),
+    *("allowed_hosts", "allowed_origins"),
+)
 LIMITS: dict[str, Callable[[object], float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
@@ -120,9 +124,12 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
     server = top.table("server")
     server.only(SERVER, ABOVE)
     plain = Settings()
+    certificate, key = _tls_files(server, file)
     return Settings(
         host=server.read("host", _bound_host, plain.host),
         port=server.read("port", whole_number(0, 65535), plain.port),
+        tls_cert=certificate,
+        tls_key=key,
         log_level=server.read("log_level", one_of("log level", LOG_LEVELS), plain.log_level),
         store=server.read("store", nonempty, plain.store),
         record=server.read("record", flag, plain.record),
@@ -159,6 +166,20 @@ def _each(table: ConfigTable, name: str, reader: Callable[[str], str]) -> tuple[
         except InvalidValue as error:
             table.report(str(error), name, index)
     return tuple(found)
+
+
+def _tls_files(table: ConfigTable, file: str) -> tuple[str, str]:
+    """Return the paths of the certificate and its key; load them to report errors with their line."""
+    certificate, key = (table.read(name, file_relative_to(file), "") for name in ("tls_cert", "tls_key"))
+    for name, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
+        if name in table and other not in table:
+            table.report(f"also needs {other}", name)
+    if certificate and key:
+        try:
+            tls_context(certificate, key)
+        except InvalidCertificate as error:
+            table.report(str(error), "tls_cert")
+    return certificate, key
 
 
 def _bound_host(value: object) -> str:

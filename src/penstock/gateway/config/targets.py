@@ -258,7 +258,7 @@ def _proxy(environment: _Environment) -> Callable[[object], str]:
 def _tls_files(table: ConfigTable, file: str) -> tuple[str | None, str | None, str | None]:
     """Return the paths of the TLS files; load them to report errors here and not at the first request."""
     names = ("ca_file", "client_cert", "client_key")
-    authorities, certificate, key = (table.read(name, _file_relative_to(file), None) for name in names)
+    authorities, certificate, key = (table.read(name, file_relative_to(file), None) for name in names)
     are_found = [bool(each) for each in (authorities, certificate, key)] == [name in table for name in names]
     if "client_key" in table and "client_cert" not in table:
         table.report("also needs client_cert", "client_key")
@@ -270,7 +270,7 @@ def _tls_files(table: ConfigTable, file: str) -> tuple[str | None, str | None, s
     return authorities, certificate, key
 
 
-def _file_relative_to(file: str) -> Callable[[object], str]:
+def file_relative_to(file: str) -> Callable[[object], str]:
     """Return a reader of file paths; a relative path starts at the configuration's folder."""
 
     def read(value: object) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.gateway.http import connection
 from penstock.gateway.settings import Limits, Settings
+from penstock.net.server import connection
 from tests.client.server import chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.probes import Memory, connections, memory_of, wait_for
@@ -57,7 +57,7 @@ IMPATIENT = (
     "-c",
     """
 import runpy, sys
-from penstock.gateway.http import connection
+from penstock.net.server import connection
 connection.HEAD_SECONDS = connection.STALLED_MARGIN = 1.0
 sys.argv = sys.argv[3:]
 runpy.run_module("penstock", run_name="__main__", alter_sys=True)

@@ -1,0 +1,100 @@
+"""A server: its listening socket, its connections, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from penstock.net.server.channels import ChannelHandler
+from penstock.net.server.connection import HEAD_SECONDS, ClientConnection
+from penstock.net.server.state import Refuser, ServerConnection
+
+BACKLOG = 2048
+"""Connections that the system accepts before the server does."""
+
+
+class Server:
+    """Serves an application on one socket.
+
+    `client_timeout` returns the seconds after which a client that reads nothing is disconnected, and
+    `message_bytes` is the size limit of a WebSocket message.
+    """
+
+    def __init__(
+        self,
+        handler: ChannelHandler,
+        refuser: Refuser,
+        *,
+        client_timeout: Callable[[], float | None],
+        message_bytes: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.handler, self.refuser = handler, refuser
+        self.client_timeout, self.message_bytes = client_timeout, message_bytes
+        self.tls = tls
+        self._listeners: list[asyncio.Server] = []
+        self._connections: set[ServerConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
+        self._stopped = asyncio.Event()
+
+    async def listen(self, listening: socket.socket, *, is_private: bool = False) -> None:
+        """Accept connections from now on; those of a private socket without TLS."""
+        port, tls = listening.getsockname()[1], None if is_private else self.tls
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: ClientConnection(self, port),
+            sock=listening,
+            ssl=tls,
+            backlog=BACKLOG,
+            ssl_handshake_timeout=HEAD_SECONDS if tls else None,
+        )
+        self._listeners.append(listener)
+
+    async def stopped(self) -> None:
+        """Wait until `stop` has ended all connections, or until `exit`."""
+        await self._stopped.wait()
+
+    def stop(self) -> None:
+        """Accept nothing more. Idle connections are closed now, busy ones after their responses."""
+        self._is_stopping = True
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self._connections):
+            connection.shutdown()
+        self._check_stopped()
+
+    def abort(self) -> None:
+        """Abort the remaining connections: their clients neither finish their requests nor read."""
+        for connection in list(self._connections):
+            connection.abort()
+
+    def exit(self) -> None:
+        """Wait for nothing more."""
+        self._stopped.set()
+
+    # Called by connections
+
+    def add(self, connection: ServerConnection) -> None:
+        self._connections.add(connection)
+        if self._is_stopping:
+            connection.shutdown()
+
+    def discard(self, connection: ServerConnection) -> None:
+        self._connections.discard(connection)
+        self._check_stopped()
+
+    def start(self, serving: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(serving)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._check_stopped()
+
+    def _check_stopped(self) -> None:
+        if self._is_stopping and not self._connections and not self._tasks:
+            self._stopped.set()

@@ -1,0 +1,122 @@
+"""A server on a socket: TLS, addresses and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trustme
+
+from penstock.net.server.certificates import InvalidCertificate, load_certificate, tls_context
+from penstock.net.server.server import Server
+from tests.net.server.applications import Echo, Refusals
+
+GET = b"GET / HTTP/1.1\r\n\r\n"
+
+
+def server(tls: ssl.SSLContext | None = None) -> tuple[Server, Echo, int, socket.socket]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    app = Echo()
+    made = Server(app, Refusals(), client_timeout=lambda: 300.0, message_bytes=1000, tls=tls)
+    return made, app, listening.getsockname()[1], listening
+
+
+def files(folder: Path, name: str, authority: trustme.CA) -> tuple[str, str]:
+    issued = authority.issue_cert("127.0.0.1", common_name=name)
+    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    return str(certificate), str(key)
+
+
+def test_it_serves_until_it_is_stopped() -> None:
+    async def scenario() -> None:
+        made, app, port, listening = server()
+        await made.listen(listening)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        idle, other = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /wait HTTP/1.1\r\ncontent-length: 2\r\n\r\nab")
+        while not app.channels:
+            await asyncio.sleep(0.001)
+        assert app.channels[0].server_port == port
+        made.stop()
+        assert await idle.read() == b""
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        app.release.set()
+        assert (await reader.read()).endswith(b"ab waited")
+        await made.stopped()
+        writer.close()
+        other.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_what_remains_can_be_aborted() -> None:
+    async def scenario() -> None:
+        made, app, port, listening = server()
+        await made.listen(listening)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /wait HTTP/1.1\r\n\r\n")
+        while not app.channels:
+            await asyncio.sleep(0.001)
+        made.stop()
+        made.abort()
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        stopped = asyncio.create_task(made.stopped())
+        await asyncio.sleep(0.01)
+        assert not stopped.done(), "the application still runs"
+        made.exit()
+        await stopped
+        app.release.set()
+        writer.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    first, second = files(tmp_path, "first", authority), files(tmp_path, "second", authority)
+    tls, trusting = tls_context(*first), ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    async def ask(port: int) -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+        writer.write(b"POST /stream HTTP/1.1\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n")
+        writer.write(b"x" * 300_000)
+        assert (await reader.read()).endswith(b"0\r\n\r\n")
+        certificate = writer.get_extra_info("peercert")
+        writer.close()
+        names = {name: value for pairs in certificate["subject"] for name, value in pairs}
+        return str(names["commonName"])
+
+    async def scenario() -> None:
+        made, _, port, listening = server(tls)
+        await made.listen(listening)
+        assert await ask(port) == "first"
+        load_certificate(tls, *second)
+        assert await ask(port) == "second"
+        made.stop()
+        await made.stopped()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    certificate, key = files(tmp_path, "good", trustme.CA())
+    _, other = files(tmp_path, "other", trustme.CA())
+    invalid = tmp_path / "invalid.pem"
+    invalid.write_text("no certificate")
+    for first, second in [
+        (str(tmp_path / "missing"), key),
+        (str(invalid), key),
+        (certificate, other),
+        (certificate, certificate),
+    ]:
+        with pytest.raises(InvalidCertificate, match="cannot be used"):
+            tls_context(first, second)
