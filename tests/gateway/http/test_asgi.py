@@ -181,7 +181,7 @@ def test_a_disconnect_is_reported(when: str) -> None:
     run(test)
 
 
-def test_nobody_is_told_of_a_disconnect_after_the_end() -> None:
+def test_nobody_is_notified_of_a_disconnect_after_the_end() -> None:
     async def test() -> None:
         server, reported = Server(), list[str]()
         server.says(request())

@@ -20,7 +20,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal
 from penstock.gateway.telemetry.logs import log_fault
 from penstock.gateway.turn.verdict import Verdict
-from penstock.net.server.channels import Channel
+from penstock.net.server.channels import ClientChannel
 from penstock.protocol.errors import ErrorBody, ErrorPayload, ResponseError
 from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
 from penstock.protocol.large_json import LONG_TEXT, encode_in_pieces
@@ -193,7 +193,9 @@ class LiveOutlet(QueuedOutlet):
     """Sends events as they arrive. If the client disconnects and the turn continues, they are only stored.
     `channel` is the client's connection; None: there is no client."""
 
-    def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, channel: Channel | None) -> None:
+    def __init__(
+        self, accent: Accent, keeper: Keeper, verdict: Verdict, channel: ClientChannel | None
+    ) -> None:
         super().__init__(accent, keeper, verdict)
         self._clock = asyncio.get_running_loop().time
         self._channel = channel
