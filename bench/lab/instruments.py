@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import http.client
 import os
 import shutil
 import subprocess
@@ -114,6 +115,12 @@ def set_priority(pids: Sequence[int], priority: int) -> bool:
     return True
 
 
+def has_priorities() -> bool:
+    """Whether this process may give real-time priorities."""
+    own = [os.getpid()]
+    return set_priority(own, SERVER) and set_priority(own, 0)
+
+
 def memory_kb(pids: Sequence[int]) -> int:
     """Return the proportional set size of processes."""
     total = 0
@@ -199,6 +206,18 @@ def loading(port: int, pids: Sequence[int], spec: str, body: bytes, *options: ob
     user, system = (b - a for a, b in zip(before, _cpu_ticks(pids), strict=True))
     result.system_share = system / max(1, user + system)
     results.append(result)
+
+
+def post(port: int, body: bytes) -> None:
+    """Make one request and read its answer to the end."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("POST", "/v1/responses", body, {"content-type": "application/json"})
+        answer = connection.getresponse().read()
+        if b"response.completed" not in answer:
+            raise RuntimeError(f"a turn failed: {answer[-300:].decode(errors='replace')}")
+    finally:
+        connection.close()
 
 
 def load(port: int, pids: Sequence[int], spec: str, body: bytes, *options: object) -> Load:

@@ -48,6 +48,9 @@ class Server:
             set_priority(self.pids, 0)
 
 
+Running = AbstractContextManager[Server]
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
@@ -94,7 +97,7 @@ def gateway(
     checkout: Path = ROOT,
     name: str = "penstock",
     config: Path | None = None,
-) -> AbstractContextManager[Server]:
+) -> Running:
     """Run a checkout's gateway in its own environment, or in this one if it has none."""
     own = checkout / ".venv" / "bin" / "python"
     port = free_port()
@@ -102,10 +105,11 @@ def gateway(
     options = [*where, "--port", str(port), "--store", store, "--log-level", "error"]
     command = [str(own) if own.exists() else sys.executable, "-m", "penstock", "serve", *options]
     # The checkout's source goes first, because an environment may belong to another checkout.
-    return running(Server(name, port), command, folder, PYTHONPATH=str(checkout / "src"))
+    fields = {"store": False} if store == "none" else {}
+    return running(Server(name, port, fields=fields), command, folder, PYTHONPATH=str(checkout / "src"))
 
 
-def floor(folder: Path, upstream: str) -> AbstractContextManager[Server]:
+def floor(folder: Path, upstream: str) -> Running:
     """Run the reference line."""
     port = free_port()
     command = [
@@ -117,7 +121,7 @@ def floor(folder: Path, upstream: str) -> AbstractContextManager[Server]:
     return running(Server("floor", port), command, folder)
 
 
-def agentic(folder: Path, upstream: str) -> AbstractContextManager[Server]:
+def agentic(folder: Path, upstream: str) -> Running:
     """Run agentic-api, which relays the Responses API. It is installed if it is missing."""
     server = _installed_agentic()
     port = free_port()
