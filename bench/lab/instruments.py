@@ -34,6 +34,8 @@ class Window(msgspec.Struct):
     deltas: int
     cpu_ms: float
     memory_kb: int
+    open: int
+    """How many streams had begun and not ended when the window closed."""
 
 
 class Load(msgspec.Struct):
@@ -122,11 +124,11 @@ def has_priorities() -> bool:
 
 
 def memory_kb(pids: Sequence[int]) -> int:
-    """Return the proportional set size of processes."""
+    """Return the resident memory of processes. Unlike the proportional share, it does not depend on others."""
     total = 0
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+            if line.startswith("Rss:"):
                 total += int(line.split()[1])
     return total
 

@@ -104,7 +104,7 @@ static long memory_kb(void) {
     snprintf(name, sizeof name, "/proc/%d/smaps_rollup", pids[i]);
     FILE* file = fopen(name, "r");
     while (file && fgets(line, sizeof line, file))
-      if (!strncmp(line, "Pss:", 4)) sum += atol(line + 4);
+      if (!strncmp(line, "Rss:", 4)) sum += atol(line + 4);
     if (file) fclose(file);
   }
   return sum;
@@ -560,7 +560,7 @@ int main(int count, char** arguments) {
   start = now_us();
   uint64_t window_begin = start + ramp_ms * 1000ull + 300000;
   uint64_t window_end = start + (uint64_t)spec.chunks * spec.delay * 1000;
-  long memory = 0;
+  long memory = 0, answered = 0;
   int opened = 0;
   struct epoll_event ready[512];
   for (;;) {
@@ -579,6 +579,7 @@ int main(int count, char** arguments) {
       window_end = now;
       window_cpu += cpu_ms();
       memory = memory_kb();
+      for (int i = 0; i < streams; i++) answered += all[i].state == BODY && all[i].first;
     }
     int n = epoll_wait(poller, ready, 512, opened < streams ? 1 : 20);
     for (int i = 0; i < n; i++) on_ready(ready[i].data.ptr, ready[i].events);
@@ -590,8 +591,8 @@ int main(int count, char** arguments) {
   print_samples("total_ms", &totals);
   print_samples("lag_ms", &lags);
   if (windowed)
-    printf("\"window\":{\"ms\":%.1f,\"deltas\":%ld,\"cpu_ms\":%.3f,\"memory_kb\":%ld},",
-           (window_end - (double)window_begin) / 1e3, window_deltas, window_cpu, memory);
+    printf("\"window\":{\"ms\":%.1f,\"deltas\":%ld,\"cpu_ms\":%.3f,\"memory_kb\":%ld,\"open\":%ld},",
+           (window_end - (double)window_begin) / 1e3, window_deltas, window_cpu, memory, answered);
   printf("\"marks\":[");
   for (int i = 0; i < marked; i++) printf("%s%.3f", i ? "," : "", mark_cpu[i]);
   printf("],\"first_error\":\"%s\"}\n", first_error);
