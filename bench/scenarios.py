@@ -185,6 +185,7 @@ def memory(sitting: Sitting) -> list[Figure]:
     """Fresh processes, because memory that was used once is not given back: opening streams a second time
     would cost nothing."""
     idle: dict[str, list[float]] = {}
+    resident: dict[str, list[float]] = {}
     per_stream: dict[str, list[float]] = {}
     starters: dict[str, Callable[[], Running]] = {
         "penstock": lambda: sitting.gateway("memory"),
@@ -197,7 +198,8 @@ def memory(sitting: Sitting) -> list[Figure]:
     few, many, spec = 50, 200, "fake-c6-d400-ts" if sitting.quick else "fake-c12-d400-ts"
     for name, start in starters.items():
         with start() as server:
-            idle[name] = [instruments.memory_kb(server.pids) / 1024]
+            idle[name] = [instruments.memory_kb(server.pids, "Pss") / 1024]
+            resident[name] = [instruments.memory_kb(server.pids) / 1024]
             server.load("fake-c64", "-n", 8, "-r", 200, "-X", 30).checked()  # what is allocated once
             used = {}
             for streams in (few, many):
@@ -207,7 +209,8 @@ def memory(sitting: Sitting) -> list[Figure]:
                 used[streams] = run.window.memory_kb
             per_stream[name] = [(used[many] - used[few]) / (many - few)]
     return [
-        Figure("idle", "memory when idle", "MB", idle, target=Target(45)),
+        Figure("idle", "memory when idle (PSS)", "MB", idle, target=Target(45)),
+        Figure("idle-resident", "memory when idle (RSS)", "MB", resident),
         Figure("stream-memory", "memory per open stream", "KB", per_stream, target=Target(12)),
     ]
 

@@ -123,12 +123,12 @@ def has_priorities() -> bool:
     return set_priority(own, SERVER) and set_priority(own, 0)
 
 
-def memory_kb(pids: Sequence[int]) -> int:
-    """Return the resident memory of processes. Unlike the proportional share, it does not depend on others."""
+def memory_kb(pids: Sequence[int], kind: str = "Rss") -> int:
+    """Return the resident memory of processes, or `Pss`, which counts shared pages in part."""
     total = 0
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Rss:"):
+            if line.startswith(f"{kind}:"):
                 total += int(line.split()[1])
     return total
 
