@@ -53,6 +53,8 @@ class Decoder:
         self._overflowed = False
         self._id: str | None = None
         self._retry: int | None = None
+        self._event: str | None = None  # the name of the last event
+        self._head = b"data: "  # how an event with this name and one line of data begins
 
     def feed(self, data: bytes) -> list[Frame]:
         """Add the bytes of one read; return the frames that it completed."""
@@ -107,15 +109,18 @@ class Decoder:
         if self._at_start:
             self._at_start = False
             events = events.removeprefix(_BOM)
+        head = self._head
+        if events.startswith(head) and events.find(b"\n", len(head)) < 0:
+            # Nearly every read is one event with the name of the last one, and one line of data.
+            return [self._frame(self._event, events[len(head) :].decode("utf-8", "replace"))]
         frames: list[Frame] = []
         event: str | None = None
         data: list[str] = []
-        for line in str(events, "utf-8", "replace").split("\n"):
+        for line in events.decode("utf-8", "replace").split("\n"):
             if not line:
                 if data:
-                    frames.append(Frame(event, "\n".join(data), self._id, self._retry))
+                    frames.append(self._frame(event, "\n".join(data)))
                     data = []
-                    self._retry = None
                 event = None
             elif line.startswith("data: "):
                 data.append(line[6:])
@@ -131,9 +136,15 @@ class Decoder:
                 else:
                     self._remember(name, value)
         if data:
-            frames.append(Frame(event, "\n".join(data), self._id, self._retry))
-            self._retry = None
+            frames.append(self._frame(event, "\n".join(data)))
+        if frames and event != self._event:
+            self._event = event
+            self._head = f"event: {event}\ndata: ".encode() if event else b"data: "
         return frames
+
+    def _frame(self, event: str | None, data: str) -> Frame:
+        retry, self._retry = self._retry, None
+        return Frame(event, data, self._id, retry)
 
     def _remember(self, name: str, value: str) -> None:
         """Store the fields that apply beyond their event, even if that has no data and is not returned."""
