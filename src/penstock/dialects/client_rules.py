@@ -64,8 +64,12 @@ class ClientRules:
 
     def apply(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas for the state machine."""
-        if not any(delta.__class__ in _RULES for delta in deltas):
-            return deltas  # the usual case
+        for delta in deltas:
+            if delta.__class__ in _RULES:
+                return self._permitted(deltas)
+        return deltas  # the usual case
+
+    def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         permitted: list[Delta] = []
         for delta in deltas:
             rule = _RULES.get(delta.__class__)

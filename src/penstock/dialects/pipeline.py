@@ -28,6 +28,10 @@ from penstock.stream.deltas import (
     DiagnosticDelta,
     ErrorDelta,
     FinishDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    SummaryDelta,
+    TextDelta,
     UpstreamInfo,
     UsageDelta,
 )
@@ -40,6 +44,10 @@ FRAMES_AT_ONCE = 32
 _SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, FinishDelta)
 """Deltas that cause no output event: as long as there are no others, the turn can move to another target."""
 
+_PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta})
+"""What the model writes. It is never masked, and every client may receive it."""
+
+_IN_PROGRESS = ResponseStreamPhase.IN_PROGRESS
 _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
 Mask = Callable[[list[Delta]], list[Delta]]
@@ -157,7 +165,8 @@ class Pipeline:
             yield self._refuse(_too_large(error))
             return
         for begin in range(0, len(frames), FRAMES_AT_ONCE):
-            deltas = self._read_frames(frames[begin : begin + FRAMES_AT_ONCE])
+            some = frames[begin : begin + FRAMES_AT_ONCE] if len(frames) > FRAMES_AT_ONCE else frames
+            deltas = self._read_frames(some)
             if self._reader.is_over:
                 deltas += self._reader.end()
                 self.is_answered = True
@@ -262,10 +271,11 @@ class Pipeline:
 
     def _read_frames(self, frames: list[Frame]) -> list[Delta]:
         """Return the deltas of these frames. Nothing after the end of an answer is read."""
+        reader = self._reader
         deltas: list[Delta] = []
         for frame in frames:
-            deltas += self._reader.feed(frame)
-            if self._reader.is_over:
+            deltas += reader.feed(frame)
+            if reader.is_over:
                 break
         return deltas
 
@@ -297,7 +307,10 @@ class Pipeline:
 
     def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas without secrets, and as this client may receive them (decision 1)."""
-        return self._rules.apply(self._mask(deltas))
+        for delta in deltas:
+            if delta.__class__ not in _PLAIN:
+                return self._rules.apply(self._mask(deltas))
+        return deltas
 
     def _release(self) -> list[Event]:
         """Apply the deltas held back: the turn stays with this target."""
@@ -305,20 +318,22 @@ class Pipeline:
         return self._apply(held_back)
 
     def _apply(self, deltas: list[Delta]) -> list[Event]:
-        events = self.start()
+        machine = self._machine
+        events = [] if machine.phase is _IN_PROGRESS else self.start()
+        if machine.phase is not _IN_PROGRESS or self.failure is not None:
+            return events
         for delta in deltas:
-            if self.is_over or self.failure is not None:
-                break
             if isinstance(delta, ErrorDelta):
                 self._stop_at(failure_of(delta))
                 break
             if isinstance(delta, UpstreamInfo) and delta.id:
                 self.upstream_id = delta.id
             try:
-                events += self._machine.apply(delta)
+                events += machine.apply(delta)
             except (BridgeError, ValueError) as error:
                 message = f"the upstream's answer cannot be translated: {error}"
                 self._stop_at(ProtocolError(message, code="upstream_invalid"))
+                break
         return events
 
     def _stop_at(self, failure: OpenResponsesError) -> None:
