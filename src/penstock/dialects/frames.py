@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from penstock.failures import explain
 from penstock.lenient import read_json
@@ -11,6 +13,8 @@ from penstock.sse import Frame
 from penstock.stream.deltas import ErrorDelta
 
 DONE = "[DONE]"
+
+T = TypeVar("T")
 
 
 def read_object(frame: Frame) -> dict[str, Any] | ErrorDelta:
@@ -26,3 +30,20 @@ def error_delta(payload: Mapping[str, Any]) -> ErrorDelta:
     """Convert an error object in a stream, in any vendor's shape."""
     failure = explain(payload)
     return ErrorDelta(failure.code, failure.message, failure.type, failure.param, failure.retry_after)
+
+
+def common_reader(type: type[T]) -> Callable[[str], T | None]:
+    """Return a function that reads the text of a frame as `type`, or returns None if it is anything else.
+
+    A reader uses it for the few shapes that nearly all of its frames have: a typed value is decoded twice as
+    fast as a dict, and nothing has to be looked for in it.
+    """
+    decode = msgspec.json.Decoder(type).decode
+
+    def read_common(data: str) -> T | None:
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+
+    return read_common
