@@ -18,10 +18,17 @@ class UsageTally:
         self.estimated = False
 
     def take(self, delta: UsageDelta) -> None:
-        counts = [(name, getattr(delta, name)) for name in _COUNTS]
-        if not all(value is None or value.__class__ is int for _, value in counts):
-            raise TypeError("a token count must be an integer")
-        for name, value in counts:
+        counts = (
+            delta.input_tokens,
+            delta.output_tokens,
+            delta.cached_tokens,
+            delta.cache_write_tokens,
+            delta.reasoning_tokens,
+        )
+        for value in counts:
+            if value is not None and value.__class__ is not int:
+                raise TypeError("a token count must be an integer")
+        for name, value in zip(_COUNTS, counts, strict=True):
             if value is not None:
                 self.is_known = True
                 self._counts[name] = value or self._counts.get(name, 0)
