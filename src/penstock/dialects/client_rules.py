@@ -126,7 +126,10 @@ class ClientRules:
         a call without a name wait for it."""
         if delta.type != "custom" or not self._permissions.is_strict:
             return [delta]
-        key, plain = delta.key, replace(delta, type=None)
+        key = delta.key
+        plain = ToolCallDelta(
+            key, delta.id, delta.name, delta.namespace, arguments=delta.arguments, whole=delta.whole
+        )
         if delta.name:
             held = self._unnamed_calls.pop(key, [])
             if self._permissions.custom_call(delta.name):

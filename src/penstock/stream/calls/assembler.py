@@ -125,6 +125,9 @@ class ToolCallAssembler:
 
     def feed(self, delta: ToolCallDelta) -> list[Event]:
         """Process a delta; return its events. Raise `TypeError` and change nothing if a field is invalid."""
+        known = self._by_key.get(delta.key) if delta.key is not None else None
+        if known is not None and known.call is not None and (fragment := delta.fragment):
+            return self._take_fragment(known, join_surrogates(fragment))  # the usual case
         text, is_complete = _arguments_of(delta)
         if not (delta.id or delta.name or text or is_complete):
             return []  # ignore an empty entry (ask B6)
@@ -421,9 +424,10 @@ _TRAILING_DIAGNOSTICS = {
 def _arguments_of(delta: ToolCallDelta) -> tuple[str, bool]:
     """Return the arguments of a delta as text, and whether they are complete."""
     for name in ("id", "name", "namespace", "type"):
-        if not isinstance(getattr(delta, name), str | None):
+        value = getattr(delta, name)
+        if value is not None and not isinstance(value, str):
             raise TypeError(f"the {name} of a tool call must be a string")
-    if isinstance(delta.arguments, str | None):
+    if delta.arguments is None or isinstance(delta.arguments, str):
         return delta.arguments or "", delta.whole
     return msgspec.json.encode(delta.arguments).decode(), True
 
