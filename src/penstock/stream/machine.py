@@ -170,31 +170,18 @@ class ResponseStreamStateMachine:
         logprobs: list[LogProb] | None = None,
         part: Key | None = None,
     ) -> list[Event]:
-        text = self._checked_text(text)
-        if not text:
-            return []
-        open_part, events = self._blocks.part(_TEXT, block, part)
-        if logprobs and isinstance(open_part, OpenTextPart):
-            events.append(open_part.delta_with_logprobs(text, logprobs))
-        else:
-            events.append(open_part.delta(text))
+        events = self._write(_TEXT, text, block, part)
+        if events and logprobs:
+            open_part, _ = self._blocks.part(_TEXT, block, part)
+            assert isinstance(open_part, OpenTextPart), "a part of text is an OpenTextPart"
+            events[-1] = open_part.with_logprobs(events[-1], logprobs)
         return events
 
     def refusal(self, text: str, block: Key | None = None, part: Key | None = None) -> list[Event]:
-        text = self._checked_text(text)
-        if not text:
-            return []
-        open_part, events = self._blocks.part(_REFUSAL, block, part)
-        events.append(open_part.delta(text))
-        return events
+        return self._write(_REFUSAL, text, block, part)
 
     def reasoning(self, text: str, block: Key | None = None, part: Key | None = None) -> list[Event]:
-        text = self._checked_text(text)
-        if not text:
-            return []
-        open_part, events = self._blocks.part(_REASONING, block, part)
-        events.append(open_part.delta(text))
-        return events
+        return self._write(_REASONING, text, block, part)
 
     def summary(self, text: str, part: Key = 0, block: Key | None = None) -> list[Event]:
         text = self._checked_text(text)
@@ -363,6 +350,15 @@ class ResponseStreamStateMachine:
         if not self._life.streaming:
             self._life.refuse()
 
+    def _write(self, kind: BlockKind, text: str, block: Key | None, part: Key | None) -> list[Event]:
+        """Add text to the open part of this kind, or to a new one."""
+        text = self._checked_text(text)
+        if not text:
+            return []
+        open_part, events = self._blocks.part(kind, block, part)
+        events.append(open_part.delta(text))
+        return events
+
     def _checked_text(self, text: str) -> str:
         """Return text that can be encoded; raise `BridgeError` unless deltas are allowed now."""
         if not self._life.streaming:
@@ -428,9 +424,13 @@ class ResponseStreamStateMachine:
 
 
 _HANDLERS: dict[type, Callable[[ResponseStreamStateMachine, Any], list[Event]]] = {
-    TextDelta: lambda machine, d: machine.text(d.text, d.block, d.logprobs, d.part),
-    RefusalDelta: lambda machine, d: machine.refusal(d.text, d.block, d.part),
-    ReasoningDelta: lambda machine, d: machine.reasoning(d.text, d.block, d.part),
+    TextDelta: lambda machine, d: (
+        machine.text(d.text, d.block, d.logprobs, d.part)
+        if d.logprobs
+        else machine._write(_TEXT, d.text, d.block, d.part)
+    ),
+    RefusalDelta: lambda machine, d: machine._write(_REFUSAL, d.text, d.block, d.part),
+    ReasoningDelta: lambda machine, d: machine._write(_REASONING, d.text, d.block, d.part),
     SummaryDelta: lambda machine, d: machine.summary(d.text, d.part, d.block),
     OpaqueReasoning: lambda machine, d: machine.opaque(d.data, d.block, d.call),
     AnnotationDelta: lambda machine, d: machine.annotation(d.annotation, d.block, d.part),
