@@ -1,9 +1,9 @@
 """Benchmark of one chunk: `python -m bench.chunks`.
 
 The CPU time of one event of an upstream on its way through the gateway, without I/O: from its bytes through
-`sse.Decoder`, the dialect's reader, masking, the client's rules, the state machine and the accent to the bytes
-of a frame. Each row is measured near the beginning of a stream and 100,000 chunks later: the cost must not
-depend on the length of the answer.
+`sse.Decoder`, the dialect's reader, masking, the client's rules, the state machine and the accent to the
+bytes of a frame. Each row is measured near the beginning of a stream and 100,000 chunks later: the cost must
+not depend on the length of the answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.dialects.plan import Plan, Target
 from penstock.dialects.registry import dialect
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
-from penstock.protocol.tools import CustomTool, FunctionTool
+from penstock.protocol.tools import CustomTool, FunctionTool, Tool
 from penstock.protocol.wire import encode
 from penstock.sse import encode_frame
 from penstock.stream.accents import ACCENTS
@@ -36,7 +36,7 @@ EARLY, LATE = 100, 100_000
 WINDOW = 200
 """Chunks that are measured at once."""
 ROUNDS = 100
-TOOLS = [FunctionTool(name="search"), CustomTool(name="patch")]
+TOOLS: list[Tool] = [FunctionTool(name="search"), CustomTool(name="patch")]
 
 
 class Sample(Struct, frozen=True):
@@ -165,7 +165,7 @@ def bytes_of(sample: Sample, event: dict[str, Any]) -> bytes:
 
 def opened(sample: Sample) -> Callable[[bytes], int]:
     """Return a function that sends bytes of the upstream through a pipeline, and counts the bytes sent."""
-    request = CreateResponse(model="m", tools=[*TOOLS])
+    request = CreateResponse(model="m", tools=TOOLS)
     tools = ToolIdentityMap(TOOLS)
     plan = Plan(
         request=request, target=Target(model="m", dialect=sample.dialect), tools=tools, accent=sample.accent

@@ -109,10 +109,11 @@ class Decoder:
         if self._at_start:
             self._at_start = False
             events = events.removeprefix(_BOM)
-        head = self._head
-        if events.startswith(head) and events.find(b"\n", len(head)) < 0:
+        begin = len(self._head)
+        if events.startswith(self._head) and events.find(b"\n", begin) < 0:
             # Nearly every read is one event with the name of the last one, and one line of data.
-            return [self._frame(self._event, events[len(head) :].decode("utf-8", "replace"))]
+            retry, self._retry = self._retry, None
+            return [Frame(self._event, events[begin:].decode("utf-8", "replace"), self._id, retry)]
         frames: list[Frame] = []
         event: str | None = None
         data: list[str] = []

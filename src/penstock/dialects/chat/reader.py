@@ -149,9 +149,8 @@ class ChatReader:
     def _read_common(self, chunk: CommonChunk) -> list[Delta]:
         """Return what `read` returns for this chunk. It leaves out the steps that would find nothing."""
         self._chunks += 1
-        info = self._read_info(chunk.id, chunk.model, chunk.service_tier)
-        delta = chunk.choices[0].delta
         deltas: list[Delta] = []
+        delta = chunk.choices[0].delta
         if delta.reasoning_content or delta.reasoning:
             field = "reasoning_content" if delta.reasoning_content else "reasoning"
             deltas = self._reasoning.plain(delta.reasoning_content or delta.reasoning or "", field)
@@ -163,7 +162,9 @@ class ChatReader:
             deltas += [self._call_piece(call) for call in delta.tool_calls]
         if deltas:
             self._has_output = True
-        return info + deltas if info else deltas
+        if (chunk.id, chunk.model, chunk.service_tier) != self._last_info:
+            deltas = self._read_info(chunk.id, chunk.model, chunk.service_tier) + deltas
+        return deltas
 
     def _read_info(self, id: Any, model: Any, service_tier: Any) -> list[Delta]:
         raw_info = (id, model, service_tier)
@@ -279,8 +280,8 @@ class ChatReader:
             return []
         if self._splitter is not None:
             return self._split(self._splitter.feed(text))
-        logprobs, self._logprobs = self._logprobs, []
-        return [*self._reasoning.settle(), TextDelta(text, logprobs=logprobs or None)]
+        logprobs, self._logprobs = self._logprobs or None, []
+        return [*self._reasoning.settle(), TextDelta(text, None, logprobs)]
 
     def _split(self, pieces: list[Delta]) -> list[Delta]:
         """Return the splitter's deltas, without logprobs, which cannot be assigned to its pieces."""
