@@ -45,7 +45,7 @@ FRAMES_AT_ONCE = 32
 _SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, FinishDelta)
 """Deltas that cause no output event: as long as there are no others, the turn can move to another target."""
 
-_PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageDelta})
+PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageDelta})
 """What the model writes, and token counts: never masked, and permitted for every client. So are fragments of
 arguments."""
 
@@ -313,7 +313,7 @@ class Pipeline:
     def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas without secrets, and as this client may receive them (decision 1)."""
         for delta in deltas:
-            if delta.__class__ not in _PLAIN and not (isinstance(delta, ToolCallDelta) and delta.fragment):
+            if delta.__class__ not in PLAIN and not (isinstance(delta, ToolCallDelta) and delta.fragment):
                 return self._rules.apply(self._mask(deltas))
         return deltas
 

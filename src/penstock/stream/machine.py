@@ -171,7 +171,7 @@ class ResponseStreamStateMachine:
         part: Key | None = None,
     ) -> list[Event]:
         events = self._write(_TEXT, text, block, part)
-        if events and logprobs:
+        if logprobs and events:
             open_part, _ = self._blocks.part(_TEXT, block, part)
             assert isinstance(open_part, OpenTextPart), "a part of text is an OpenTextPart"
             events[-1] = open_part.with_logprobs(events[-1], logprobs)
@@ -424,13 +424,9 @@ class ResponseStreamStateMachine:
 
 
 _HANDLERS: dict[type, Callable[[ResponseStreamStateMachine, Any], list[Event]]] = {
-    TextDelta: lambda machine, d: (
-        machine.text(d.text, d.block, d.logprobs, d.part)
-        if d.logprobs
-        else machine._write(_TEXT, d.text, d.block, d.part)
-    ),
-    RefusalDelta: lambda machine, d: machine._write(_REFUSAL, d.text, d.block, d.part),
-    ReasoningDelta: lambda machine, d: machine._write(_REASONING, d.text, d.block, d.part),
+    TextDelta: lambda machine, d: machine.text(d.text, d.block, d.logprobs, d.part),
+    RefusalDelta: lambda machine, d: machine.refusal(d.text, d.block, d.part),
+    ReasoningDelta: lambda machine, d: machine.reasoning(d.text, d.block, d.part),
     SummaryDelta: lambda machine, d: machine.summary(d.text, d.part, d.block),
     OpaqueReasoning: lambda machine, d: machine.opaque(d.data, d.block, d.call),
     AnnotationDelta: lambda machine, d: machine.annotation(d.annotation, d.block, d.part),

@@ -8,31 +8,31 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
-from penstock.dialects.frames import common_reader
+from penstock.dialects.frames import CommonShape, common_reader
 
 
-class _Piece(Struct, tag_field="type", forbid_unknown_fields=True, gc=False):
+class _BlockPiece(CommonShape, tag_field="type"):
     """A delta of a block."""
 
 
-class TextPiece(_Piece, tag="text_delta"):
+class BlockTextPiece(_BlockPiece, tag="text_delta"):
     text: str
 
 
-class ThinkingPiece(_Piece, tag="thinking_delta"):
+class BlockThinkingPiece(_BlockPiece, tag="thinking_delta"):
     text: str = field(name="thinking")
 
 
-class InputPiece(_Piece, tag="input_json_delta"):
+class BlockInputPiece(_BlockPiece, tag="input_json_delta"):
     text: str = field(name="partial_json")
 
 
-class CommonDelta(Struct, forbid_unknown_fields=True, gc=False):
+class CommonBlockDelta(CommonShape):
     type: Literal["content_block_delta"]
     index: int
-    delta: TextPiece | ThinkingPiece | InputPiece
+    delta: BlockTextPiece | BlockThinkingPiece | BlockInputPiece
 
 
-common_delta = common_reader(CommonDelta)
+read_common = common_reader(CommonBlockDelta)

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dialects.anthropic.common_chunks import (
-    CommonDelta,
-    InputPiece,
-    TextPiece,
-    ThinkingPiece,
-    common_delta,
+    BlockInputPiece,
+    BlockTextPiece,
+    BlockThinkingPiece,
+    CommonBlockDelta,
+    read_common,
 )
 from penstock.dialects.anthropic.finishes import CUT_SHORT, finish_diagnostics, finish_reason_of
 from penstock.dialects.anthropic.server_tools import AnthropicServerTools
@@ -88,7 +88,7 @@ class AnthropicReader(TextRuns):
         return self._is_over
 
     def feed(self, frame: Frame) -> list[Delta]:
-        common = common_delta(frame.data)
+        common = read_common(frame.data)
         if common is not None and not self._is_over:
             return self._read_common(common)
         if frame.data.strip() == DONE:
@@ -113,7 +113,7 @@ class AnthropicReader(TextRuns):
 
     # Events
 
-    def _read_common(self, event: CommonDelta) -> list[Delta]:
+    def _read_common(self, event: CommonBlockDelta) -> list[Delta]:
         """Return what `_on_event` returns for this event. It leaves out the steps that would find nothing."""
         self._has_content = True
         key = self._latest = event.index
@@ -418,9 +418,9 @@ _DELTAS: dict[str, Callable[[AnthropicReader, AnthropicBlock, dict[str, Any]], l
 }
 
 _PIECES: dict[type, tuple[str, Callable[[AnthropicReader, AnthropicBlock, str], list[Delta]]]] = {
-    TextPiece: ("text", AnthropicReader._add_text),
-    ThinkingPiece: ("thinking", AnthropicReader._add_thinking),
-    InputPiece: ("input", AnthropicReader._add_input),
+    BlockTextPiece: ("text", AnthropicReader._add_text),
+    BlockThinkingPiece: ("thinking", AnthropicReader._add_thinking),
+    BlockInputPiece: ("input", AnthropicReader._add_input),
 }
 """The field of the block that each common piece extends, and its handler."""
 

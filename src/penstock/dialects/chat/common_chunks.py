@@ -12,54 +12,48 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct
-
-from penstock.dialects.frames import common_reader
+from penstock.dialects.frames import CommonShape, common_reader
 
 Nothing = Literal[""] | None
 """A value that stands for an absent one."""
 
 
-class _Shape(Struct, forbid_unknown_fields=True, gc=False):
-    """An object without any other fields."""
-
-
-class ArgumentsPiece(_Shape):
+class ChatArgumentsPiece(CommonShape):
     arguments: str
     name: Nothing = None
 
 
-class InputPiece(_Shape):
+class ChatInputPiece(CommonShape):
     input: str
     name: Nothing = None
 
 
-class CallPiece(_Shape):
+class ChatCallPiece(CommonShape):
     """A piece of a call that has started: without an id and a name."""
 
     index: int
     id: Nothing = None
     type: Literal["function", ""] | None = None
-    function: ArgumentsPiece | None = None
-    custom: InputPiece | None = None
+    function: ChatArgumentsPiece | None = None
+    custom: ChatInputPiece | None = None
 
 
-class CommonDelta(_Shape):
+class CommonChatDelta(CommonShape):
     role: str | None = None  # never read
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: Nothing = None
-    tool_calls: list[CallPiece] | None = None
+    tool_calls: list[ChatCallPiece] | None = None
     function_call: None = None
     annotations: None = None
     audio: None = None
     channel: str | None = None  # never read
 
 
-class CommonChoice(_Shape, kw_only=True):
+class CommonChatChoice(CommonShape, kw_only=True):
     index: Literal[0] | None = None
-    delta: CommonDelta
+    delta: CommonChatDelta
     logprobs: None = None
     finish_reason: Nothing = None
     # never read
@@ -70,17 +64,17 @@ class CommonChoice(_Shape, kw_only=True):
     content_filter_offsets: dict[str, Any] | None = None
 
 
-class CommonChunk(_Shape, kw_only=True):
+class CommonChatChunk(CommonShape, kw_only=True):
     id: str | None = None
     object: str | None = None  # never read next to `choices`
     created: int | None = None  # never read
     model: str | None = None
     service_tier: str | None = None
     system_fingerprint: str | None = None  # never read
-    choices: tuple[CommonChoice]
+    choices: tuple[CommonChatChoice]
     usage: None = None
     obfuscation: str | None = None  # never read
     provider: str | None = None  # never read
 
 
-common_chunk = common_reader(CommonChunk)
+read_common = common_reader(CommonChatChunk)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.dialects.chat.citations import Citations
-from penstock.dialects.chat.common_chunks import CallPiece, CommonChunk, common_chunk
+from penstock.dialects.chat.common_chunks import ChatCallPiece, CommonChatChunk, read_common
 from penstock.dialects.chat.hosted import HOSTED_FIELDS, Hosted
 from penstock.dialects.chat.markup import Splitter
 from penstock.dialects.chat.reasoning import REASONING_FIELDS, Reasoning
@@ -107,7 +107,7 @@ class ChatReader:
         return self._done
 
     def feed(self, frame: Frame) -> list[Delta]:
-        common = common_chunk(frame.data)
+        common = read_common(frame.data)
         if common is not None and frame.event != "error":
             return self._read_common(common)
         if frame.data.strip() == DONE:
@@ -146,7 +146,7 @@ class ChatReader:
 
     # The chunk
 
-    def _read_common(self, chunk: CommonChunk) -> list[Delta]:
+    def _read_common(self, chunk: CommonChatChunk) -> list[Delta]:
         """Return what `read` returns for this chunk. It leaves out the steps that would find nothing."""
         self._chunks += 1
         deltas: list[Delta] = []
@@ -327,7 +327,7 @@ class ChatReader:
         )
         return deltas
 
-    def _call_piece(self, call: CallPiece) -> Delta:
+    def _call_piece(self, call: ChatCallPiece) -> Delta:
         self._calls.setdefault(call.index, "")
         if call.custom is not None:
             return ToolCallDelta(call.index, type="custom", arguments=call.custom.input)

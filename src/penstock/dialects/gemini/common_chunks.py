@@ -9,34 +9,34 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from penstock.dialects.frames import common_reader
+from penstock.dialects.frames import CommonShape, common_reader
 
 Count = Annotated[int, Meta(ge=0, lt=10**15)]
 
 
-class _Shape(Struct, forbid_unknown_fields=True, gc=False, rename="camel"):
-    """An object without any other fields."""
+class _CamelShape(CommonShape, rename="camel"):
+    """Its fields have `camelCase` names on the wire."""
 
 
-class CommonPart(_Shape):
+class CommonGeminiPart(_CamelShape):
     text: str
     thought: bool | None = None
 
 
-class CommonContent(_Shape):
-    parts: list[CommonPart]
+class CommonGeminiContent(_CamelShape):
+    parts: list[CommonGeminiPart]
     role: str | None = None  # never read
 
 
-class CommonCandidate(_Shape):
-    content: CommonContent
+class CommonGeminiCandidate(_CamelShape):
+    content: CommonGeminiContent
     index: Literal[0] | None = None
     safety_ratings: list[Any] | None = None  # never read
 
 
-class CommonUsage(_Shape):
+class CommonGeminiUsage(_CamelShape):
     prompt_token_count: Count | None = None
     candidates_token_count: Count | None = None
     total_token_count: Any = None  # never read
@@ -51,12 +51,12 @@ class CommonUsage(_Shape):
     service_tier: str | None = None
 
 
-class CommonChunk(_Shape):
-    candidates: tuple[CommonCandidate]
-    usage_metadata: CommonUsage | None = None
+class CommonGeminiChunk(_CamelShape):
+    candidates: tuple[CommonGeminiCandidate]
+    usage_metadata: CommonGeminiUsage | None = None
     model_version: str | None = None
     create_time: str | None = None  # never read
     response_id: str | None = None
 
 
-common_chunk = common_reader(CommonChunk)
+read_common = common_reader(CommonGeminiChunk)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from penstock.dialects.envelope import sealed_reasoning
 from penstock.dialects.frames import DONE, error_delta, read_object
-from penstock.dialects.gemini.common_chunks import CommonChunk, common_chunk
+from penstock.dialects.gemini.common_chunks import CommonGeminiChunk, read_common
 from penstock.dialects.gemini.finishes import blocked, finish, name_of
 from penstock.dialects.gemini.grounding import Grounding
 from penstock.dialects.gemini.partial_args import PartialArguments
@@ -100,7 +100,7 @@ class GeminiReader:
 
     def feed(self, frame: Frame) -> list[Delta]:
         self._received = True
-        common = common_chunk(frame.data)
+        common = read_common(frame.data)
         if common is not None:
             return self._read_common(common)
         if frame.data.strip() == DONE:
@@ -127,7 +127,7 @@ class GeminiReader:
         deltas += self._grounding.finish()
         return deltas if self._finish else [*deltas, FinishDelta(FinishReason.STOP)]
 
-    def _read_common(self, chunk: CommonChunk) -> list[Delta]:
+    def _read_common(self, chunk: CommonGeminiChunk) -> list[Delta]:
         """Return what `_chunk` returns for this chunk. It leaves out the steps that would find nothing."""
         usage = chunk.usage_metadata
         tier = (usage.service_tier or usage.traffic_type or "") if usage is not None else ""

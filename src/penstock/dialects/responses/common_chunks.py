@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
-
-from penstock.dialects.frames import common_reader
+from penstock.dialects.frames import CommonShape, common_reader
 
 
-class CommonDelta(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+class CommonDeltaEvent(CommonShape, kw_only=True):
     """Fields are in the order in which OpenAI sends them, which is how msgspec finds them fastest."""
 
     type: Literal[
@@ -33,4 +31,4 @@ class CommonDelta(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     obfuscation: str | None = None  # never read
 
 
-common_delta = common_reader(CommonDelta)
+read_common = common_reader(CommonDeltaEvent)
