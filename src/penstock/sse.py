@@ -54,17 +54,27 @@ class Decoder:
         self._id: str | None = None
         self._retry: int | None = None
         self._event: str | None = None  # the name of the last event
-        self._head = b"data: "  # how an event with this name and one line of data begins
+        self._head = b"\n"  # how an event with this name and one line of data begins; no event begins so
 
     def feed(self, data: bytes) -> list[Frame]:
         """Add the bytes of one read; return the frames that it completed."""
+        begin, end = len(self._head), len(data) - 2
+        if (
+            data.startswith(self._head)
+            and data.find(b"\n", begin) == end
+            and data[-1] == _LF
+            and _CR not in data  # searching for an int is several times faster than for one byte
+            and not (self._buffer or self._after_cr or end > self._limit)
+        ):
+            # Nearly every read is one event with the name of the last one, and one line of data.
+            return [self._frame(self._event, data[begin:end].decode("utf-8", "replace"))]
         if self._overflowed:
             raise FrameTooLarge(self._limit)
         if self._after_cr and data:
             self._after_cr = False
             if data[0] == _LF:
                 data = data[1:]
-        if _CR in data:  # searching for an int is several times faster than for one byte
+        if _CR in data:
             self._after_cr = data[-1] == _CR
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not data:
@@ -109,11 +119,6 @@ class Decoder:
         if self._at_start:
             self._at_start = False
             events = events.removeprefix(_BOM)
-        begin = len(self._head)
-        if events.startswith(self._head) and events.find(b"\n", begin) < 0:
-            # Nearly every read is one event with the name of the last one, and one line of data.
-            retry, self._retry = self._retry, None
-            return [Frame(self._event, events[begin:].decode("utf-8", "replace"), self._id, retry)]
         frames: list[Frame] = []
         event: str | None = None
         data: list[str] = []
@@ -138,9 +143,8 @@ class Decoder:
                     self._remember(name, value)
         if data:
             frames.append(self._frame(event, "\n".join(data)))
-        if frames and event != self._event:
-            self._event = event
-            self._head = f"event: {event}\ndata: ".encode() if event else b"data: "
+        self._event = event
+        self._head = f"event: {event}\ndata: ".encode() if event else b"data: "
         return frames
 
     def _frame(self, event: str | None, data: str) -> Frame:
@@ -167,6 +171,7 @@ class Decoder:
         self._overflowed = True
         self._buffer.clear()
         frames = self._frames(events)
+        self._head = b"\n"
         if not frames:
             raise FrameTooLarge(self._limit)
         return frames

@@ -127,9 +127,8 @@ class ClientRules:
         if delta.type != "custom" or not self._permissions.is_strict:
             return [delta]
         key = delta.key
-        plain = ToolCallDelta(
-            key, delta.id, delta.name, delta.namespace, arguments=delta.arguments, whole=delta.whole
-        )
+        # `replace` would take longer than everything else here.
+        plain = ToolCallDelta(key, delta.id, delta.name, delta.namespace, None, delta.arguments, delta.whole)
         if delta.name:
             held = self._unnamed_calls.pop(key, [])
             if self._permissions.custom_call(delta.name):

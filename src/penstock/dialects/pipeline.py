@@ -46,9 +46,10 @@ _SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, Fini
 """Deltas that cause no output event: as long as there are no others, the turn can move to another target."""
 
 PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageDelta})
-"""What the model writes, and token counts: never masked, and permitted for every client. So are fragments of
+"""What the model writes, and token counts: there is nothing in them to mask. The same is true of fragments of
 arguments."""
 
+_IN_PROGRESS = ResponseStreamPhase.IN_PROGRESS  # on the hot path a name is cheaper than an enum member
 _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
 Mask = Callable[[list[Delta]], list[Delta]]
@@ -315,7 +316,7 @@ class Pipeline:
         for delta in deltas:
             if delta.__class__ not in PLAIN and not (isinstance(delta, ToolCallDelta) and delta.fragment):
                 return self._rules.apply(self._mask(deltas))
-        return deltas
+        return self._rules.apply(deltas)
 
     def _release(self) -> list[Event]:
         """Apply the deltas held back: the turn stays with this target."""
@@ -324,7 +325,7 @@ class Pipeline:
 
     def _apply(self, deltas: list[Delta]) -> list[Event]:
         events: list[Event] = []
-        if self._machine.phase is not ResponseStreamPhase.IN_PROGRESS:
+        if self._machine.phase is not _IN_PROGRESS:
             if self.is_over:
                 return events
             events = self.start()
@@ -332,11 +333,12 @@ class Pipeline:
             return events
         apply = self._machine.apply
         for delta in deltas:
-            if isinstance(delta, ErrorDelta):
-                self._stop_at(failure_of(delta))
-                break
-            if isinstance(delta, UpstreamInfo) and delta.id:
-                self.upstream_id = delta.id
+            if delta.__class__ not in PLAIN:
+                if isinstance(delta, ErrorDelta):
+                    self._stop_at(failure_of(delta))
+                    break
+                if isinstance(delta, UpstreamInfo) and delta.id:
+                    self.upstream_id = delta.id
             try:
                 events += apply(delta)
             except (BridgeError, ValueError) as error:

@@ -132,11 +132,11 @@ class ToolCallDelta(Struct, frozen=True, gc=False):
 
     @property
     def fragment(self) -> str:
-        """The arguments, if this delta has nothing else, as most deltas of a call; otherwise "".
+        """The arguments, if this delta has nothing else but a type, as most deltas of a call; otherwise "".
 
         It contains nothing but what the model wrote, and its call is the one with this key.
         """
-        is_bare = self.id is self.name is self.namespace is self.type is None and not self.whole
+        is_bare = self.id is self.name is self.namespace is None and not self.whole
         return self.arguments if is_bare and isinstance(self.arguments, str) else ""
 
 

@@ -59,6 +59,7 @@ class CommonChatChoice(CommonShape, kw_only=True):
     # never read
     native_finish_reason: str | None = None
     stop_reason: int | str | None = None
+    matched_stop: int | str | None = None
     token_ids: list[int] | None = None
     content_filter_results: dict[str, Any] | None = None
     content_filter_offsets: dict[str, Any] | None = None
@@ -75,6 +76,7 @@ class CommonChatChunk(CommonShape, kw_only=True):
     usage: None = None
     obfuscation: str | None = None  # never read
     provider: str | None = None  # never read
+    p: str | None = None  # never read
 
 
 read_common = common_reader(CommonChatChunk)

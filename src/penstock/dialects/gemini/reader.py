@@ -402,7 +402,7 @@ def _arguments(call: dict[str, Any]) -> Any:
 
 
 def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None and second is None else (first or 0) + (second or 0)
+    return first if second is None else (first or 0) + second
 
 
 def _left_out(what: str) -> Delta:

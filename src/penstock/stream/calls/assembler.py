@@ -126,8 +126,9 @@ class ToolCallAssembler:
     def feed(self, delta: ToolCallDelta) -> list[Event]:
         """Process a delta; return its events. Raise `TypeError` and change nothing if a field is invalid."""
         known = self._by_key.get(delta.key) if delta.key is not None else None
-        if known is not None and known.call is not None and (fragment := delta.fragment):
-            return self._take_fragment(known, join_surrogates(fragment))  # the usual case
+        if known is not None and known.call is not None and (delta.type is None or known.raw):
+            if fragment := delta.fragment:
+                return self._take_fragment(known, join_surrogates(fragment))  # the usual case
         text, is_complete = _arguments_of(delta)
         if not (delta.id or delta.name or text or is_complete):
             return []  # ignore an empty entry (ask B6)
@@ -296,7 +297,9 @@ class ToolCallAssembler:
                 block.splits, end = False, -1
         fragment, rest = (text, "") if end < 0 else (text[:end], text[end:])
         block.slots_at_last_fragment = len(self._output.slots)
-        events = block.announced.feed(fragment, self._output.number) + self._place(block)
+        events = block.announced.feed(fragment, self._output.number)
+        if not block.is_placed:
+            events = events + self._place(block)
         if end >= 0:
             self._mark_complete(block)
             events += self._take_trailing(block, rest)
