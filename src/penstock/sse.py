@@ -22,6 +22,7 @@ DONE = b"data: [DONE]\n\n"
 _CR = 13
 _LF = 10
 _BOM = b"\xef\xbb\xbf"
+_NO_HEAD = b"\r"  # not how the data of an event can begin: line ends are LF
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -54,7 +55,7 @@ class Decoder:
         self._id: str | None = None
         self._retry: int | None = None
         self._event: str | None = None  # the name of the last event
-        self._head = b"\n"  # how an event with this name and one line of data begins; no event begins so
+        self._head = _NO_HEAD  # how an event with this name and one line of data begins
 
     def feed(self, data: bytes) -> list[Frame]:
         """Add the bytes of one read; return the frames that it completed."""
@@ -171,7 +172,7 @@ class Decoder:
         self._overflowed = True
         self._buffer.clear()
         frames = self._frames(events)
-        self._head = b"\n"
+        self._head = _NO_HEAD
         if not frames:
             raise FrameTooLarge(self._limit)
         return frames

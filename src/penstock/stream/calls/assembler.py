@@ -126,9 +126,8 @@ class ToolCallAssembler:
     def feed(self, delta: ToolCallDelta) -> list[Event]:
         """Process a delta; return its events. Raise `TypeError` and change nothing if a field is invalid."""
         known = self._by_key.get(delta.key) if delta.key is not None else None
-        if known is not None and known.call is not None and (delta.type is None or known.raw):
-            if fragment := delta.fragment:
-                return self._take_fragment(known, join_surrogates(fragment))  # the usual case
+        if known is not None and known.takes(delta):
+            return self._take_fragment(known, join_surrogates(delta.fragment))  # the usual case
         text, is_complete = _arguments_of(delta)
         if not (delta.id or delta.name or text or is_complete):
             return []  # ignore an empty entry (ask B6)
