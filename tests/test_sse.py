@@ -226,6 +226,7 @@ READS = [
     *(b"event: \xff\ndata: 5\n\n", b"event: \ndata: 6\n\n"),
     *(b"data: 7\r\n\r\n", b"data: 8\r\r", b"data: 9\ndata: 10\n\n", b"event: a\ndata: 11\nid: x\n\n"),
     *(b"event: a\n\n", b": comment\n\n", b"id: y\nretry: 5\n\n", b"data: 12\n", b"\n", b"\r", BOM),
+    *(b"data: 13\rdata: 14\n\n", b"data: 15\n\n\n", b"data: 16\n\ndata: 17\n\n"),
 ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
+from itertools import islice, product
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +23,7 @@ from penstock.sse import Frame
 from penstock.stream.deltas import Delta
 from tests.dialects.recording_checks import plan
 from tests.dialects.recordings import FOLDERS, files, frames
+from tests.effort import THOROUGH
 
 Read = list[tuple[list[Delta], bool]]
 """The deltas of each frame, and whether the answer was over after it."""
@@ -69,6 +71,14 @@ def assert_recordings_agree(name: str, share: float) -> None:
         for each in plans(name):
             assert_same(name, each, received)
     assert common >= share * total
+
+
+def assert_triples_agree(name: str, common: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
+    """Compare every common chunk between any two chunks: what came before, and what it leaves behind."""
+    every = [Frame(None, json.dumps(each)) for each in (*common, *other)]
+    cases = product(every, every[: len(common)], every, plans(name))
+    for *triple, for_plan in islice(cases, 0, None, 1 if THOROUGH else 5):
+        assert_same(name, for_plan, triple)
 
 
 # Generated streams

@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from penstock.dialects.anthropic.common_chunks import read_common
 from penstock.dialects.plan import Plan
 from penstock.sse import Frame
-from tests.dialects.common_chunk_checks import assert_recordings_agree, assert_same, plans, streams
+from tests.dialects.common_chunk_checks import (
+    assert_recordings_agree,
+    assert_same,
+    assert_triples_agree,
+    plans,
+    streams,
+)
 from tests.dialects.recordings import needs_recordings
 from tests.effort import examples
 
@@ -73,6 +79,10 @@ def test_any_other_event_is_not(other: dict[str, Any]) -> None:
 def test_a_common_event_after_the_end_is_left_out() -> None:
     received = [Frame(None, json.dumps(each)) for each in (COMMON[0], {"type": "message_stop"}, COMMON[0])]
     assert_same("anthropic", plans("anthropic")[0], received)
+
+
+def test_any_three_chunks_give_the_same_deltas() -> None:
+    assert_triples_agree("anthropic", COMMON, OTHER)
 
 
 @needs_recordings

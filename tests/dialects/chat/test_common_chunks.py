@@ -15,6 +15,7 @@ from tests.dialects.chat_streams import calls, chunk
 from tests.dialects.common_chunk_checks import (
     assert_recordings_agree,
     assert_same,
+    assert_triples_agree,
     plans,
     streams,
 )
@@ -90,6 +91,10 @@ def test_other_text_is_not(data: str) -> None:
 
 def test_a_common_chunk_in_an_error_event_is_an_error() -> None:
     assert_same("chat", plans("chat")[0], [Frame("error", json.dumps(TEXT))])
+
+
+def test_any_three_chunks_give_the_same_deltas() -> None:
+    assert_triples_agree("chat", COMMON, OTHER)
 
 
 @needs_recordings

@@ -13,7 +13,12 @@ from penstock.dialects.gemini.common_chunks import read_common
 from penstock.dialects.plan import Plan
 from penstock.sse import Frame
 from penstock.stream.deltas import UsageDelta
-from tests.dialects.common_chunk_checks import assert_recordings_agree, assert_same, streams
+from tests.dialects.common_chunk_checks import (
+    assert_recordings_agree,
+    assert_same,
+    assert_triples_agree,
+    streams,
+)
 from tests.dialects.recording_checks import read
 from tests.dialects.recordings import needs_recordings
 from tests.effort import examples
@@ -43,6 +48,7 @@ OTHER: list[dict[str, Any]] = [
     chunk({"text": "Hello"}, candidate={"logprobsResult": {"chosenCandidates": [{"token": "a"}]}}),
     chunk({"text": "Hello"}, candidate={"citationMetadata": {"citations": [{"uri": "https://a.example"}]}}),
     chunk({"text": "Hello", "thoughtSignature": "s"}),
+    chunk({"thought": True, "thoughtSignature": "s"}),
     chunk({"functionCall": {"name": "f", "args": {"x": 1}}}),
     chunk({"functionCall": {"name": "f", "willContinue": True}}),
     chunk({"functionCall": {"partialArgs": [{"jsonPath": "$.x", "stringValue": "a"}], "willContinue": True}}),
@@ -77,6 +83,10 @@ def test_usage_without_counts_is_not_passed_on() -> None:
         DIALECT, [COMMON[0], COMMON[2], chunk({"text": "a"}, usage={}), chunk(candidate={"finishReason": 1})]
     )
     assert [each for each in deltas if isinstance(each, UsageDelta)] == [UsageDelta(9, 3, reasoning_tokens=0)]
+
+
+def test_any_three_chunks_give_the_same_deltas() -> None:
+    assert_triples_agree("gemini", COMMON, OTHER)
 
 
 @needs_recordings

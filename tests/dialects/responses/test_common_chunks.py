@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from penstock.dialects.plan import Plan
 from penstock.dialects.responses.common_chunks import read_common
 from penstock.sse import Frame
-from tests.dialects.common_chunk_checks import assert_recordings_agree, assert_same, plans, streams
+from tests.dialects.common_chunk_checks import (
+    assert_recordings_agree,
+    assert_same,
+    assert_triples_agree,
+    plans,
+    streams,
+)
 from tests.dialects.recordings import needs_recordings
 from tests.effort import examples
 
@@ -81,6 +87,10 @@ def test_a_common_event_after_the_end_is_left_out() -> None:
     ended = {"type": "response.completed", "response": {"status": "completed", "output": []}}
     received = [Frame(None, json.dumps(each)) for each in (COMMON[0], ended, COMMON[0])]
     assert_same("responses", plans("responses")[0], received)
+
+
+def test_any_three_chunks_give_the_same_deltas() -> None:
+    assert_triples_agree("responses", COMMON, OTHER)
 
 
 @needs_recordings
