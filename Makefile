@@ -113,6 +113,7 @@ docs: $(READY) ## Regenerate the generated parts of docs/
 
 bench: $(READY) ## Run the benchmarks; results go to bench/results
 	$(BIN)/python -m bench.core
+	$(BIN)/python -m bench.chunks
 	$(BIN)/python -m bench.dialects
 	$(BIN)/python -m bench.consumer
 	$(BIN)/python -m bench.tokens
