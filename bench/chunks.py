@@ -76,15 +76,18 @@ def anthropic(block: dict[str, Any], delta: dict[str, Any]) -> Sample:
     )
 
 
-def gemini(part: dict[str, Any]) -> Sample:
+USAGE = {
+    "promptTokenCount": 9,
+    "candidatesTokenCount": 31,
+    "totalTokenCount": 40,
+    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 9}],
+}
+
+
+def gemini(part: dict[str, Any], usage: dict[str, Any] = USAGE) -> Sample:
     chunk = {
         "candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}],
-        "usageMetadata": {
-            "promptTokenCount": 9,
-            "candidatesTokenCount": 31,
-            "totalTokenCount": 40,
-            "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 9}],
-        },
+        "usageMetadata": usage,
         "modelVersion": "gemini-2.5-flash",
         "responseId": "17-FapSMA8TdvNkP_d6hmQw",
     }
@@ -128,6 +131,7 @@ SAMPLES: dict[str, Sample] = {
         {"type": "input_json_delta", "partial_json": " word"},
     ),
     "gemini text": gemini({"text": " several words of an answer"}),
+    "gemini text without counts": gemini({"text": " several words"}, {"trafficType": "ON_DEMAND"}),
     "gemini thought": gemini({"text": " several words of a thought", "thought": True}),
     "responses text": responses(
         {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []},
