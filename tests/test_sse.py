@@ -220,6 +220,22 @@ def test_any_split_of_a_stream_exceeds_the_limit_at_the_same_event(
     assert found[1] == any(len(event) > limit for event in events)
 
 
+READS = [
+    *(b"data: 1\n\n", b"data: caf\xc3\xa9\n\n", b"data: \n\n", b"data: \xe2\x82\n\n", b"data:2\n\n"),
+    *(b"event: a\ndata: 3\n\n", b"event: b\ndata: 4\n\n"),
+    *(b"event: \xff\ndata: 5\n\n", b"event: \ndata: 6\n\n"),
+    *(b"data: 7\r\n\r\n", b"data: 8\r\r", b"data: 9\ndata: 10\n\n", b"event: a\ndata: 11\nid: x\n\n"),
+    *(b"event: a\n\n", b": comment\n\n", b"id: y\nretry: 5\n\n", b"data: 12\n", b"\n", b"\r", BOM),
+    *(b"data: 13\rdata: 14\n\n", b"data: 15\n\n\n", b"data: 16\n\ndata: 17\n\n"),
+]
+
+
+@given(st.lists(st.sampled_from(READS), max_size=12))
+@settings(max_examples=500, deadline=None)
+def test_events_that_arrive_one_by_one_are_read_as_the_standard_requires(reads: list[bytes]) -> None:
+    assert decode(reads) == reference(b"".join(reads))
+
+
 @untimed
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(data: bytes) -> None:

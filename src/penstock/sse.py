@@ -22,6 +22,7 @@ DONE = b"data: [DONE]\n\n"
 _CR = 13
 _LF = 10
 _BOM = b"\xef\xbb\xbf"
+_NO_HEAD = b"\r"  # not how the data of an event can begin: line ends are LF
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -53,16 +54,28 @@ class Decoder:
         self._overflowed = False
         self._id: str | None = None
         self._retry: int | None = None
+        self._event: str | None = None  # the name of the last event
+        self._head = _NO_HEAD  # how an event with this name and one line of data begins
 
     def feed(self, data: bytes) -> list[Frame]:
         """Add the bytes of one read; return the frames that it completed."""
+        begin, end = len(self._head), len(data) - 2
+        if (
+            data.startswith(self._head)
+            and data.find(b"\n", begin) == end
+            and data[-1] == _LF
+            and _CR not in data  # searching for an int is several times faster than for one byte
+            and not (self._buffer or self._after_cr or end > self._limit)
+        ):
+            # Nearly every read is one event with the name of the last one, and one line of data.
+            return [self._frame(self._event, data[begin:end].decode("utf-8", "replace"))]
         if self._overflowed:
             raise FrameTooLarge(self._limit)
         if self._after_cr and data:
             self._after_cr = False
             if data[0] == _LF:
                 data = data[1:]
-        if _CR in data:  # searching for an int is several times faster than for one byte
+        if _CR in data:
             self._after_cr = data[-1] == _CR
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not data:
@@ -110,12 +123,11 @@ class Decoder:
         frames: list[Frame] = []
         event: str | None = None
         data: list[str] = []
-        for line in str(events, "utf-8", "replace").split("\n"):
+        for line in events.decode("utf-8", "replace").split("\n"):
             if not line:
                 if data:
-                    frames.append(Frame(event, "\n".join(data), self._id, self._retry))
+                    frames.append(self._frame(event, "\n".join(data)))
                     data = []
-                    self._retry = None
                 event = None
             elif line.startswith("data: "):
                 data.append(line[6:])
@@ -131,9 +143,14 @@ class Decoder:
                 else:
                     self._remember(name, value)
         if data:
-            frames.append(Frame(event, "\n".join(data), self._id, self._retry))
-            self._retry = None
+            frames.append(self._frame(event, "\n".join(data)))
+        self._event = event
+        self._head = f"event: {event}\ndata: ".encode() if event else b"data: "
         return frames
+
+    def _frame(self, event: str | None, data: str) -> Frame:
+        retry, self._retry = self._retry, None
+        return Frame(event, data, self._id, retry)
 
     def _remember(self, name: str, value: str) -> None:
         """Store the fields that apply beyond their event, even if that has no data and is not returned."""
@@ -155,6 +172,7 @@ class Decoder:
         self._overflowed = True
         self._buffer.clear()
         frames = self._frames(events)
+        self._head = _NO_HEAD
         if not frames:
             raise FrameTooLarge(self._limit)
         return frames

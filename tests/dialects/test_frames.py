@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.dialects.frames import error_delta, read_object
+from penstock.dialects.frames import CommonShape, common_reader, error_delta, read_object
 from penstock.sse import Frame
 from penstock.stream.deltas import ErrorDelta
 
@@ -47,3 +47,29 @@ def test_an_error_object_is_classified(payload: dict[str, Any], code: str, messa
     assert error.code == code
     assert error.message.startswith(message)
     assert error.message
+
+
+class Shape(CommonShape):
+    text: str
+    index: int = 0
+
+
+def test_a_common_frame_is_read_as_its_type() -> None:
+    assert common_reader(Shape)('{"index": 1, "text": "a"} ') == Shape("a", 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "",
+        "[DONE]",
+        "[]",
+        '{"text": 1}',
+        '{"text": "a", "more": 1}',
+        '{"text": "\\ud83d"}',
+        '"\ud83d"',
+        "[" * 10_000,
+    ],
+)
+def test_any_other_frame_is_not_read(data: str) -> None:
+    assert common_reader(Shape)(data) is None

@@ -17,7 +17,7 @@ from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import to_builtins
 from penstock.sse import Frame
-from penstock.stream.deltas import Delta, TextDelta, UpstreamInfo, UsageDelta
+from penstock.stream.deltas import Delta, TextDelta, ToolCallDelta, UpstreamInfo, UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.dialects.chat_streams import chunk, plan
 from tests.effort import examples
@@ -277,3 +277,29 @@ def test_every_snapshot_echoes_what_the_last_attempt_sent() -> None:
     events = first + pipeline.feed(STREAM)
     tiers = [to_builtins(event)["response"]["service_tier"] for event in events if hasattr(event, "response")]
     assert (tiers[0], tiers[-1]) == ("default", "flex")
+
+
+def test_a_mask_sees_every_delta_that_can_contain_a_secret() -> None:
+    seen: list[Delta] = []
+
+    def mask(deltas: list[Delta]) -> list[Delta]:
+        seen.extend(deltas)
+        return deltas
+
+    pipeline = opened()
+    pipeline.open(DIALECT, plan(), mask=mask)
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{"}}
+    fragment = {"index": 0, "function": {"arguments": "}"}}
+    for each in (INFO, HELLO, chunk({"tool_calls": [call]}), chunk({"tool_calls": [fragment]})):
+        pipeline.feed(sse(each))
+    assert seen == [
+        UpstreamInfo("c-1", "upstream-model"),
+        ToolCallDelta(0, "a", "f", arguments="{"),
+    ]
+
+
+def test_a_few_frames_are_translated_at_once_and_many_in_steps() -> None:
+    pipeline = opened()
+    assert pipeline.read(b"data: {") == ()
+    assert len(list(pipeline.read(b"}\n\n" + sse(*[HELLO] * (FRAMES_AT_ONCE - 1))))) == 1
+    assert len(list(pipeline.read(sse(*[HELLO] * (FRAMES_AT_ONCE + 1))))) == 2

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
+from penstock.dialects.pipeline import PLAIN
 from penstock.net.masking import Secrets
 from penstock.protocol.content import UrlCitation
 from penstock.stream import deltas
@@ -83,3 +84,12 @@ def test_a_delta_without_a_secret_is_the_same_object() -> None:
 
 def test_a_placeholder_is_not_masked_in_names() -> None:
     assert clean(UpstreamInfo(model="gpt-4o-mini"), "mini") == UpstreamInfo(model="gpt-4o-mini")
+
+
+def test_what_skips_masking_has_nothing_to_mask() -> None:
+    assert PLAIN.isdisjoint(FIELDS)
+
+
+def test_deltas_of_the_model_are_returned_as_they_are() -> None:
+    given: list[Delta] = [TextDelta(KEY), UsageDelta(1, 2)]
+    assert masked(given, Answer(KEY)) is given  # type: ignore[arg-type]

@@ -64,8 +64,12 @@ class ClientRules:
 
     def apply(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas for the state machine."""
-        if not any(delta.__class__ in _RULES for delta in deltas):
-            return deltas  # the usual case
+        for delta in deltas:
+            if delta.__class__ in _RULES:
+                return self._permitted(deltas)
+        return deltas  # the usual case
+
+    def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         permitted: list[Delta] = []
         for delta in deltas:
             rule = _RULES.get(delta.__class__)
@@ -122,7 +126,9 @@ class ClientRules:
         a call without a name wait for it."""
         if delta.type != "custom" or not self._permissions.is_strict:
             return [delta]
-        key, plain = delta.key, replace(delta, type=None)
+        key = delta.key
+        # `replace` would take longer than everything else here.
+        plain = ToolCallDelta(key, delta.id, delta.name, delta.namespace, None, delta.arguments, delta.whole)
         if delta.name:
             held = self._unnamed_calls.pop(key, [])
             if self._permissions.custom_call(delta.name):

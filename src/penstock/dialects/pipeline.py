@@ -28,6 +28,11 @@ from penstock.stream.deltas import (
     DiagnosticDelta,
     ErrorDelta,
     FinishDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    SummaryDelta,
+    TextDelta,
+    ToolCallDelta,
     UpstreamInfo,
     UsageDelta,
 )
@@ -40,6 +45,11 @@ FRAMES_AT_ONCE = 32
 _SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, FinishDelta)
 """Deltas that cause no output event: as long as there are no others, the turn can move to another target."""
 
+PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageDelta})
+"""What the model writes, and token counts: there is nothing in them to mask. The same is true of fragments of
+arguments."""
+
+_IN_PROGRESS = ResponseStreamPhase.IN_PROGRESS  # on the hot path a name is cheaper than an enum member
 _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
 Mask = Callable[[list[Delta]], list[Delta]]
@@ -138,32 +148,22 @@ class Pipeline:
 
     # Step by step
 
-    def read(self, data: bytes) -> Iterator[list[Event]]:
-        """Yield the same events, a few frames at a time, without the terminal event. Stop reading when
+    def read(self, data: bytes) -> Iterable[list[Event]]:
+        """Return the same events, a few frames at a time, without the terminal event. Stop reading when
         `is_answered` is set. Raise a failure before the first output: the turn may move to another target."""
         if self._may_be_document:
             # Some servers never stream, and some do not declare a content type.
             self._body = bytearray() if data.lstrip(_LEADING_SPACE)[:1] in (b"{", b"[") else None
             self._may_be_document = False
         if self._body is not None:
-            self._body += data
-            if len(self._body) > DEFAULT_LIMIT:
-                message = f"the upstream's answer is larger than {DEFAULT_LIMIT} bytes"
-                yield self._refuse(ErrorDelta("upstream_invalid", message))
-            return
+            return self._read_body(self._body, data)
         try:
             frames = self._decoder.feed(data)
         except FrameTooLarge as error:
-            yield self._refuse(_too_large(error))
-            return
-        for begin in range(0, len(frames), FRAMES_AT_ONCE):
-            deltas = self._read_frames(frames[begin : begin + FRAMES_AT_ONCE])
-            if self._reader.is_over:
-                deltas += self._reader.end()
-                self.is_answered = True
-            yield self._accept(deltas)
-            if self.is_answered:
-                return
+            return (self._refuse(_too_large(error)),)
+        if len(frames) > FRAMES_AT_ONCE:
+            return self._translate_in_steps(frames)
+        return (self._accept(self._read_frames(frames)),) if frames else ()
 
     def read_end(self) -> list[Event]:
         """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""
@@ -260,13 +260,28 @@ class Pipeline:
 
     # Internals
 
+    def _read_body(self, body: bytearray, data: bytes) -> Iterable[list[Event]]:
+        body += data
+        if len(body) <= DEFAULT_LIMIT:
+            return ()
+        message = f"the upstream's answer is larger than {DEFAULT_LIMIT} bytes"
+        return (self._refuse(ErrorDelta("upstream_invalid", message)),)
+
+    def _translate_in_steps(self, frames: list[Frame]) -> Iterator[list[Event]]:
+        for begin in range(0, len(frames), FRAMES_AT_ONCE):
+            yield self._accept(self._read_frames(frames[begin : begin + FRAMES_AT_ONCE]))
+            if self.is_answered:
+                return
+
     def _read_frames(self, frames: list[Frame]) -> list[Delta]:
         """Return the deltas of these frames. Nothing after the end of an answer is read."""
+        reader = self._reader
         deltas: list[Delta] = []
         for frame in frames:
-            deltas += self._reader.feed(frame)
-            if self._reader.is_over:
-                break
+            deltas += reader.feed(frame)
+            if reader.is_over:
+                self.is_answered = True
+                return deltas + reader.end()
         return deltas
 
     def _rest(self) -> list[Delta]:
@@ -276,7 +291,8 @@ class Pipeline:
             frames = [frame for frame in self._decoder.end() if not _is_cut(frame)]
         except FrameTooLarge as error:
             return [_too_large(error)]
-        return self._read_frames(frames) + self._reader.end()
+        deltas = self._read_frames(frames)
+        return deltas if self.is_answered else deltas + self._reader.end()
 
     def _refuse(self, error: ErrorDelta) -> list[Event]:
         self.is_answered = True
@@ -284,20 +300,23 @@ class Pipeline:
 
     def _accept(self, deltas: list[Delta]) -> list[Event]:
         deltas = self._permitted(deltas)
-        if not self.has_output:
-            self._held_back += deltas
-            first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
-            if first is None:
-                return self.start()
-            if isinstance(first, ErrorDelta):
-                raise failure_of(first)
-            self.has_output = True
-            return self._release()
-        return self._apply(deltas)
+        if self.has_output:
+            return self._apply(deltas)
+        self._held_back += deltas
+        first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
+        if first is None:
+            return self.start()
+        if isinstance(first, ErrorDelta):
+            raise failure_of(first)
+        self.has_output = True
+        return self._release()
 
     def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas without secrets, and as this client may receive them (decision 1)."""
-        return self._rules.apply(self._mask(deltas))
+        for delta in deltas:
+            if delta.__class__ not in PLAIN and not (isinstance(delta, ToolCallDelta) and delta.fragment):
+                return self._rules.apply(self._mask(deltas))
+        return self._rules.apply(deltas)
 
     def _release(self) -> list[Event]:
         """Apply the deltas held back: the turn stays with this target."""
@@ -305,20 +324,27 @@ class Pipeline:
         return self._apply(held_back)
 
     def _apply(self, deltas: list[Delta]) -> list[Event]:
-        events = self.start()
+        events: list[Event] = []
+        if self._machine.phase is not _IN_PROGRESS:
+            if self.is_over:
+                return events
+            events = self.start()
+        if self.failure is not None:
+            return events
+        apply = self._machine.apply
         for delta in deltas:
-            if self.is_over or self.failure is not None:
-                break
-            if isinstance(delta, ErrorDelta):
-                self._stop_at(failure_of(delta))
-                break
-            if isinstance(delta, UpstreamInfo) and delta.id:
-                self.upstream_id = delta.id
+            if delta.__class__ not in PLAIN:
+                if isinstance(delta, ErrorDelta):
+                    self._stop_at(failure_of(delta))
+                    break
+                if isinstance(delta, UpstreamInfo) and delta.id:
+                    self.upstream_id = delta.id
             try:
-                events += self._machine.apply(delta)
+                events += apply(delta)
             except (BridgeError, ValueError) as error:
                 message = f"the upstream's answer cannot be translated: {error}"
                 self._stop_at(ProtocolError(message, code="upstream_invalid"))
+                break
         return events
 
     def _stop_at(self, failure: OpenResponsesError) -> None:

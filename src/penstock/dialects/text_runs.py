@@ -53,6 +53,8 @@ class TextRuns:
     def _end_text_before(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas of an item that is not text, after the end of the text before them. Text that
         follows is a new message."""
+        if self._run is None:
+            return deltas  # the usual case
         if all(isinstance(delta, DiagnosticDelta) for delta in deltas):
             return deltas  # not visible in the output
         return self._end_text() + deltas

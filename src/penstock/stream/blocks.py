@@ -129,9 +129,10 @@ class OpenTextPart(OpenPart):
     def part(self) -> ContentPart:
         return OutputText(text=self.text, annotations=self.annotations[:], logprobs=self.logprobs[:])
 
-    def delta_with_logprobs(self, text: str, logprobs: list[LogProb]) -> Event:
+    def with_logprobs(self, delta: Event, logprobs: list[LogProb]) -> Event:
+        """Add the log probabilities of the text that was just added; return its event with them."""
         self.logprobs += logprobs
-        return replace(self.delta(text), logprobs=logprobs)
+        return replace(delta, logprobs=logprobs)
 
     def annotate(self, annotation: Annotation) -> Event:
         self.annotations.append(annotation)

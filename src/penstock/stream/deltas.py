@@ -59,20 +59,20 @@ class BlockEnd(Struct, frozen=True):
     kind: BlockKind | None = None
 
 
-class TextDelta(Struct, frozen=True):
+class TextDelta(Struct, frozen=True, gc=False):
     text: str
     block: Key | None = None
     logprobs: list[LogProb] | None = None
     part: Key | None = None
 
 
-class RefusalDelta(Struct, frozen=True):
+class RefusalDelta(Struct, frozen=True, gc=False):
     text: str
     block: Key | None = None
     part: Key | None = None
 
 
-class ReasoningDelta(Struct, frozen=True):
+class ReasoningDelta(Struct, frozen=True, gc=False):
     """Raw reasoning: the content of a reasoning item."""
 
     text: str
@@ -80,7 +80,7 @@ class ReasoningDelta(Struct, frozen=True):
     part: Key | None = None
 
 
-class SummaryDelta(Struct, frozen=True):
+class SummaryDelta(Struct, frozen=True, gc=False):
     """A summary of the reasoning. Its parts are independent of those of the content."""
 
     text: str
@@ -113,7 +113,7 @@ class OpaqueReasoning(Struct, frozen=True):
     call: Key | None = None
 
 
-class ToolCallDelta(Struct, frozen=True):
+class ToolCallDelta(Struct, frozen=True, gc=False):
     """A piece of a tool call: any field may be missing, repeated or late. See `calls/assembler.py`.
 
     - `key`: the upstream's index for the call. `id`: the upstream's call id. "" counts as absent.
@@ -129,6 +129,15 @@ class ToolCallDelta(Struct, frozen=True):
     type: str | None = None
     arguments: str | JsonObject | None = None
     whole: bool = False
+
+    @property
+    def fragment(self) -> str:
+        """The arguments, if this delta has nothing else but a type, as most deltas of a call; otherwise "".
+
+        It contains nothing but what the model wrote, and its call is the one with this key.
+        """
+        is_bare = self.id is self.name is self.namespace is None and not self.whole
+        return self.arguments if is_bare and isinstance(self.arguments, str) else ""
 
 
 class ItemDelta(Struct, frozen=True):
@@ -147,7 +156,7 @@ class EventDelta(Struct, frozen=True):
     key: Key | None = None
 
 
-class UsageDelta(Struct, frozen=True):
+class UsageDelta(Struct, frozen=True, gc=False):
     """Token counts so far. None means unknown, and a zero never resets a count (quirk C6)."""
 
     input_tokens: int | None = None

@@ -170,31 +170,18 @@ class ResponseStreamStateMachine:
         logprobs: list[LogProb] | None = None,
         part: Key | None = None,
     ) -> list[Event]:
-        text = self._checked_text(text)
-        if not text:
-            return []
-        open_part, events = self._blocks.part(_TEXT, block, part)
-        if logprobs and isinstance(open_part, OpenTextPart):
-            events.append(open_part.delta_with_logprobs(text, logprobs))
-        else:
-            events.append(open_part.delta(text))
+        events = self._write(_TEXT, text, block, part)
+        if logprobs and events:
+            open_part, _ = self._blocks.part(_TEXT, block, part)
+            assert isinstance(open_part, OpenTextPart), "a part of text is an OpenTextPart"
+            events[-1] = open_part.with_logprobs(events[-1], logprobs)
         return events
 
     def refusal(self, text: str, block: Key | None = None, part: Key | None = None) -> list[Event]:
-        text = self._checked_text(text)
-        if not text:
-            return []
-        open_part, events = self._blocks.part(_REFUSAL, block, part)
-        events.append(open_part.delta(text))
-        return events
+        return self._write(_REFUSAL, text, block, part)
 
     def reasoning(self, text: str, block: Key | None = None, part: Key | None = None) -> list[Event]:
-        text = self._checked_text(text)
-        if not text:
-            return []
-        open_part, events = self._blocks.part(_REASONING, block, part)
-        events.append(open_part.delta(text))
-        return events
+        return self._write(_REASONING, text, block, part)
 
     def summary(self, text: str, part: Key = 0, block: Key | None = None) -> list[Event]:
         text = self._checked_text(text)
@@ -363,6 +350,23 @@ class ResponseStreamStateMachine:
         if not self._life.streaming:
             self._life.refuse()
 
+    def _text_delta(self, delta: TextDelta) -> list[Event]:
+        if delta.logprobs:
+            return self.text(delta.text, delta.block, delta.logprobs, delta.part)
+        return self._write(_TEXT, delta.text, delta.block, delta.part)
+
+    def _reasoning_delta(self, delta: ReasoningDelta) -> list[Event]:
+        return self._write(_REASONING, delta.text, delta.block, delta.part)
+
+    def _write(self, kind: BlockKind, text: str, block: Key | None, part: Key | None) -> list[Event]:
+        """Add text to the open part of this kind, or to a new one."""
+        text = self._checked_text(text)
+        if not text:
+            return []
+        open_part, events = self._blocks.part(kind, block, part)
+        events.append(open_part.delta(text))
+        return events
+
     def _checked_text(self, text: str) -> str:
         """Return text that can be encoded; raise `BridgeError` unless deltas are allowed now."""
         if not self._life.streaming:
@@ -428,19 +432,19 @@ class ResponseStreamStateMachine:
 
 
 _HANDLERS: dict[type, Callable[[ResponseStreamStateMachine, Any], list[Event]]] = {
-    TextDelta: lambda machine, d: machine.text(d.text, d.block, d.logprobs, d.part),
+    TextDelta: ResponseStreamStateMachine._text_delta,
     RefusalDelta: lambda machine, d: machine.refusal(d.text, d.block, d.part),
-    ReasoningDelta: lambda machine, d: machine.reasoning(d.text, d.block, d.part),
+    ReasoningDelta: ResponseStreamStateMachine._reasoning_delta,
     SummaryDelta: lambda machine, d: machine.summary(d.text, d.part, d.block),
     OpaqueReasoning: lambda machine, d: machine.opaque(d.data, d.block, d.call),
     AnnotationDelta: lambda machine, d: machine.annotation(d.annotation, d.block, d.part),
     BlockStart: lambda machine, d: machine.start_block(d.block, d.kind, d.phase),
     BlockEnd: lambda machine, d: machine.end_block(d.block, d.kind),
-    ToolCallDelta: lambda machine, d: machine.tool_call(d),
+    ToolCallDelta: ResponseStreamStateMachine.tool_call,
     ItemDelta: lambda machine, d: machine.item(d.key, d.item, done=d.done),
     EventDelta: lambda machine, d: machine.event(d.type, d.fields, d.key),
-    UsageDelta: lambda machine, d: machine.usage(d),
-    UpstreamInfo: lambda machine, d: machine.upstream_info(d),
+    UsageDelta: ResponseStreamStateMachine.usage,
+    UpstreamInfo: ResponseStreamStateMachine.upstream_info,
     DiagnosticDelta: lambda machine, d: machine.diagnostic(d.code, d.message),
     FinishDelta: lambda machine, d: machine.defer_finish(d.reason),
     ErrorDelta: lambda machine, d: machine.fail(d.code, d.message, type=d.type, param=d.param),

@@ -41,6 +41,8 @@ class ObjectScanner:
 
     def feed(self, text: str) -> int:
         """Return the offset in `text` just after the end of the object, or -1 if it has not ended."""
+        if self._in_string and not self._escaped and '"' not in text and "\\" not in text:
+            return -1  # the inside of a string: most fragments of long arguments are
         position = 0
         if not self._started:
             position = len(text) - len(text.lstrip(SPACE))
@@ -98,6 +100,8 @@ class StringDecoder:
     def feed(self, text: str) -> str:
         if self._pending:
             text, self._pending = self._pending + text, ""
+        if not self._surrogate and '"' not in text and "\\" not in text:
+            return text
         out: list[str] = []
         position = 0
         while match := _INSIDE.search(text, position):

@@ -36,12 +36,15 @@ model and are passed on unchanged. Keys of blocks and calls are internal."""
 
 
 def masked(deltas: list[Delta], source: UpstreamSource) -> list[Delta]:
-    return [_masked(delta, source) if type(delta) in FIELDS else delta for delta in deltas]
+    for delta in deltas:
+        if delta.__class__ in FIELDS:
+            return [_masked(each, source) if each.__class__ in FIELDS else each for each in deltas]
+    return deltas  # the usual case
 
 
 def _masked(delta: Delta, source: UpstreamSource) -> Delta:
     changes: dict[str, Any] = {}
-    for name in FIELDS[type(delta)]:
+    for name in FIELDS[delta.__class__]:
         value = getattr(delta, name)
         if value is not None and (masked_value := source.mask_value(value)) is not value:
             changes[name] = masked_value

@@ -6,11 +6,16 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
 from penstock.stream.calls.assembler import POLICY, Sighting
 from penstock.stream.calls.trailing_arguments import MAX_VALUES
 from penstock.stream.deltas import Delta, FinishDelta, FinishReason, TextDelta, ToolCallDelta
+from tests.effort import examples
+from tests.stream import strategies
 from tests.stream.running import calls, codes, machine, of_type, run
 
 TOOLS: list[Tool] = [
@@ -590,3 +595,45 @@ def test_the_number_of_calls_in_one_text_is_limited() -> None:
     stream, events = run([call(glued, key=0, id="a", name="list")], TOOLS)
     assert len(calls(events)) == MAX_VALUES + 1
     assert {each.code for each in stream.diagnostics} == {"glued_calls", "trailing_arguments"}
+
+
+def without_ids(delta: ToolCallDelta) -> ToolCallDelta:
+    """Mark a missing id as the empty id, which means the same, so that the delta is never a mere fragment."""
+    return replace(delta, id=delta.id or "")
+
+
+fragments_of_calls = st.builds(
+    ToolCallDelta,
+    key=st.sampled_from([None, 0, 1]),
+    type=st.sampled_from([None, None, "custom"]),
+    arguments=strategies.fragments,
+)
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(st.lists(strategies.tool_call_deltas | fragments_of_calls | fragments_of_calls, max_size=14))
+def test_a_fragment_has_the_effect_of_any_delta_with_its_fields(
+    deltas: list[ToolCallDelta],
+) -> None:
+    stream, events = run(deltas, strategies.TOOLS)
+    other, expected = run(map(without_ids, deltas), strategies.TOOLS)
+    assert (events, stream.diagnostics) == (expected, other.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("delta", "fragment"),
+    [
+        (call("x", key=0), "x"),
+        (call("x", key=0, type="custom"), "x"),
+        (call("x", key=0, id=""), ""),
+        (call("x", key=0, name="f"), ""),
+        (call("x", key=0, namespace="n"), ""),
+        (call("x", key=0, whole=True), ""),
+        (call({"x": 1}, key=0), ""),
+        (call(key=0), ""),
+    ],
+)
+def test_a_fragment_is_a_delta_with_nothing_but_a_piece_of_the_arguments(
+    delta: ToolCallDelta, fragment: str
+) -> None:
+    assert delta.fragment == fragment

@@ -10,6 +10,13 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
+from penstock.dialects.anthropic.common_chunks import (
+    BlockInputPiece,
+    BlockTextPiece,
+    BlockThinkingPiece,
+    CommonBlockDelta,
+    read_common,
+)
 from penstock.dialects.anthropic.finishes import CUT_SHORT, finish_diagnostics, finish_reason_of
 from penstock.dialects.anthropic.server_tools import AnthropicServerTools
 from penstock.dialects.anthropic.turn_content import RESULT_SUFFIX, TurnContent
@@ -81,6 +88,9 @@ class AnthropicReader(TextRuns):
         return self._is_over
 
     def feed(self, frame: Frame) -> list[Delta]:
+        common = read_common(frame.data)
+        if common is not None and not self._is_over:
+            return self._read_common(common)
         if frame.data.strip() == DONE:
             self._is_over = True
             return []
@@ -102,6 +112,18 @@ class AnthropicReader(TextRuns):
         return deltas if self._finished else [*deltas, *self._flush_ends(), FinishDelta(FinishReason.STOP)]
 
     # Events
+
+    def _read_common(self, event: CommonBlockDelta) -> list[Delta]:
+        """Return what `_on_event` returns for this event. It leaves out the steps that would find nothing."""
+        self._has_content = True
+        key = self._latest = event.index
+        text = event.delta.text
+        if not text:
+            self._block(key)
+            return []
+        field, add = _PIECES[event.delta.__class__]
+        self._content.add(key, field, text)
+        return add(self, self._block(key), text)
 
     def _on_event(self, value: dict[str, Any], event: str) -> list[Delta]:
         type = (text_of(value.get("type")) or event)[:_MAX_TYPE_LENGTH]
@@ -213,7 +235,10 @@ class AnthropicReader(TextRuns):
         return self._latest
 
     def _block(self, key: Key) -> AnthropicBlock:
-        return self._blocks.setdefault(key, AnthropicBlock(key))
+        block = self._blocks.get(key)
+        if block is None:
+            block = self._blocks[key] = AnthropicBlock(key)
+        return block
 
     def _start_block(self, key: Key, content: dict[str, Any]) -> list[Delta]:
         before, self._ends = self._ends, []
@@ -312,16 +337,18 @@ class AnthropicReader(TextRuns):
 
     def _text_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         text = text_of(delta.get("text"))
-        if not text:
-            return []
+        return self._add_text(block, text) if text else []
+
+    def _add_text(self, block: AnthropicBlock, text: str) -> list[Delta]:
         run = self._join(block)
         run.length += len(text)
         return [TextDelta(text, run.key)]
 
     def _thinking_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         text = text_of(delta.get("thinking"))
-        if not text:
-            return []
+        return self._add_thinking(block, text) if text else []
+
+    def _add_thinking(self, block: AnthropicBlock, text: str) -> list[Delta]:
         block.thinking.append(text)
         return self._end_text_before([ReasoningDelta(text, block.key)])
 
@@ -339,8 +366,9 @@ class AnthropicReader(TextRuns):
 
     def _input_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         fragment = text_of(delta.get("partial_json"))
-        if not fragment:
-            return []  # quirk A2
+        return self._add_input(block, fragment) if fragment else []  # quirk A2
+
+    def _add_input(self, block: AnthropicBlock, fragment: str) -> list[Delta]:
         if block.type in ("server_tool_use", "mcp_tool_use"):
             self._tools.feed(block.key, fragment)
             return []
@@ -388,6 +416,13 @@ _DELTAS: dict[str, Callable[[AnthropicReader, AnthropicBlock, dict[str, Any]], l
     "input_json_delta": AnthropicReader._input_delta,
     "compaction_delta": AnthropicReader._compaction_delta,
 }
+
+_PIECES: dict[type, tuple[str, Callable[[AnthropicReader, AnthropicBlock, str], list[Delta]]]] = {
+    BlockTextPiece: ("text", AnthropicReader._add_text),
+    BlockThinkingPiece: ("thinking", AnthropicReader._add_thinking),
+    BlockInputPiece: ("input", AnthropicReader._add_input),
+}
+"""The field of the block that each common piece extends, and its handler."""
 
 
 def _annotation_of(citation: dict[str, Any], start: int, end: int) -> Annotation:

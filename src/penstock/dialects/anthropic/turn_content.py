@@ -77,12 +77,21 @@ class TurnContent:
             return
         for name, field in _STREAMED.items():
             if fragment := text_of(delta.get(name)):
-                opened.fragments.setdefault(field, []).append(fragment)
+                self.add(key, field, fragment)
         if signature := text_of(delta.get("signature")):
             opened.block = {**opened.block, "signature": signature}
         if citation := object_of(delta.get("citation")):
             citations = [*objects_of(opened.block.get("citations")), citation]
             opened.block = {**opened.block, "citations": citations}
+
+    def add(self, key: Key, field: str, fragment: str) -> None:
+        """Add a fragment to a field of a block."""
+        opened = self._blocks.get(key)
+        if opened is not None:
+            fragments = opened.fragments.get(field)
+            if fragments is None:
+                fragments = opened.fragments[field] = []
+            fragments.append(fragment)
 
     def before_call(self) -> list[Delta]:
         """Return the sealed content before a call of a client tool, if it has server tools."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.dialects.chat.citations import Citations
+from penstock.dialects.chat.common_chunks import ChatCallPiece, CommonChatChunk, read_common
 from penstock.dialects.chat.hosted import HOSTED_FIELDS, Hosted
 from penstock.dialects.chat.markup import Splitter
 from penstock.dialects.chat.reasoning import REASONING_FIELDS, Reasoning
@@ -106,6 +107,9 @@ class ChatReader:
         return self._done
 
     def feed(self, frame: Frame) -> list[Delta]:
+        common = read_common(frame.data)
+        if common is not None and frame.event != "error":
+            return self._read_common(common)
         if frame.data.strip() == DONE:
             self._done = True
             return self._settle()
@@ -119,7 +123,7 @@ class ChatReader:
     def read(self, chunk: dict[str, Any], *, is_error: bool = False) -> list[Delta]:
         """Return the deltas of one chunk, or of a complete answer."""
         self._chunks += 1
-        deltas = self._read_info(chunk)
+        deltas = self._read_info(chunk.get("id"), chunk.get("model"), chunk.get("service_tier"))
         choice = self._choice(chunk, deltas)
         deltas += self._read_choice(chunk, choice)
         deltas += read_usage(chunk)
@@ -142,15 +146,35 @@ class ChatReader:
 
     # The chunk
 
-    def _read_info(self, chunk: dict[str, Any]) -> list[Delta]:
-        raw_info = (chunk.get("id"), chunk.get("model"), chunk.get("service_tier"))
+    def _read_common(self, chunk: CommonChatChunk) -> list[Delta]:
+        """Return what `read` returns for this chunk. It leaves out the steps that would find nothing."""
+        self._chunks += 1
+        deltas: list[Delta] = []
+        delta = chunk.choices[0].delta
+        if delta.reasoning_content or delta.reasoning:
+            field = "reasoning_content" if delta.reasoning_content else "reasoning"
+            deltas = self._reasoning.plain(delta.reasoning_content or delta.reasoning or "", field)
+            self._has_reasoning()
+        if delta.content:
+            deltas += self._text(delta.content)
+        if delta.tool_calls:
+            deltas += self._before_output()
+            deltas += [self._call_piece(call) for call in delta.tool_calls]
+        if deltas:
+            self._has_output = True
+        if (chunk.id, chunk.model, chunk.service_tier) != self._last_info:
+            deltas = self._read_info(chunk.id, chunk.model, chunk.service_tier) + deltas
+        return deltas
+
+    def _read_info(self, id: Any, model: Any, service_tier: Any) -> list[Delta]:
+        raw_info = (id, model, service_tier)
         if raw_info == self._last_info:
             return []
         self._last_info = raw_info
         info = UpstreamInfo(
-            id=self._info.id or text_of(chunk.get("id")) or None,
-            model=text_of(chunk.get("model")) or self._info.model,
-            service_tier=text_of(chunk.get("service_tier")) or self._info.service_tier,
+            id=self._info.id or text_of(id) or None,
+            model=text_of(model) or self._info.model,
+            service_tier=text_of(service_tier) or self._info.service_tier,
         )
         if info == self._info:
             return []
@@ -216,10 +240,14 @@ class ChatReader:
     def _read_reasoning(self, delta: dict[str, Any]) -> list[Delta]:
         deltas = self._reasoning.read(delta)
         if deltas:
-            self._logprobs.clear()  # they belong to the reasoning
-            if self._splitter is not None:
-                self._splitter.reasoning_is_separate()
+            self._has_reasoning()
         return deltas
+
+    def _has_reasoning(self) -> None:
+        """Note that the upstream sent reasoning in a field of its own."""
+        self._logprobs.clear()  # they belong to the reasoning
+        if self._splitter is not None:
+            self._splitter.reasoning_is_separate()
 
     def _thought(self, text: str) -> Delta:
         """Return reasoning that is part of the content."""
@@ -252,8 +280,8 @@ class ChatReader:
             return []
         if self._splitter is not None:
             return self._split(self._splitter.feed(text))
-        logprobs, self._logprobs = self._logprobs, []
-        return [*self._reasoning.settle(), TextDelta(text, logprobs=logprobs or None)]
+        logprobs, self._logprobs = self._logprobs or None, []
+        return [*self._reasoning.settle(), TextDelta(text, None, logprobs)]
 
     def _split(self, pieces: list[Delta]) -> list[Delta]:
         """Return the splitter's deltas, without logprobs, which cannot be assigned to its pieces."""
@@ -298,6 +326,12 @@ class ChatReader:
             )
         )
         return deltas
+
+    def _call_piece(self, call: ChatCallPiece) -> Delta:
+        self._calls.setdefault(call.index, "")
+        if call.custom is not None:
+            return ToolCallDelta(call.index, type="custom", arguments=call.custom.input)
+        return ToolCallDelta(call.index, arguments=call.function.arguments if call.function else None)
 
     def _read_signature(self, call: dict[str, Any], key: Key, id: str) -> list[Delta]:
         """Return the signature of a call. It must precede the call, so a late one is left out."""

@@ -53,12 +53,9 @@ class Reasoning:
         deltas = self._details_of(delta)
         field = next((name for name in PLAIN_FIELDS if text_of(delta.get(name))), "")
         plain = text_of(delta.get(field))
-        if plain:
-            self._plain.update(plain.encode("utf-8", "surrogatepass"))
-            self._plain_length += len(plain)
-            self.add_text(plain, field)
-        if not deltas and plain:
-            deltas = [ReasoningDelta(plain)]
+        plain_deltas = self.plain(plain, field) if plain else []
+        if not deltas:
+            deltas = plain_deltas
         elif not plain and self._repeats(deltas):
             deltas = []
         deltas += [SummaryDelta(text) for name in SUMMARY_FIELDS if (text := text_of(delta.get(name)))]
@@ -66,6 +63,14 @@ class Reasoning:
             if delta.get(name) and _is_opaque(delta[name]):
                 self._opaque[name] = delta[name]
         return deltas
+
+    def plain(self, text: str, field: str) -> list[Delta]:
+        """Return the reasoning in a field with plain text."""
+        self._plain.update(text.encode("utf-8", "surrogatepass"))
+        self._plain_length += len(text)
+        if self._seals_text:
+            self.add_text(text, field)
+        return [ReasoningDelta(text)]
 
     def add_text(self, text: str, field: str = PLAIN_FIELDS[0]) -> None:
         """Add text to seal. Reasoning from the content of the message has no field of its own."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from penstock.dialects.envelope import sealed_reasoning
 from penstock.dialects.frames import DONE, error_delta, read_object
+from penstock.dialects.gemini.common_chunks import CommonGeminiChunk, read_common
 from penstock.dialects.gemini.finishes import blocked, finish, name_of
 from penstock.dialects.gemini.grounding import Grounding
 from penstock.dialects.gemini.partial_args import PartialArguments
@@ -81,8 +82,13 @@ class GeminiReader:
         self._thought: list[str] = []
         """The text of the thought that is being received."""
         self._seals_results = False
-        self._counts: dict[str, int] = {}
+        self._prompt: int | None = None
+        self._tool_use: int | None = None
+        self._candidates: int | None = None
+        self._thoughts: int | None = None
+        self._cached: int | None = None
         self._info = UpstreamInfo()
+        self._last_info: tuple[str, str, str] | None = None
         self._grounding = Grounding()
         self._server_tools = GeminiServerTools(self._keys)
         self._received = self._failed = self._saw_done = False
@@ -94,6 +100,9 @@ class GeminiReader:
 
     def feed(self, frame: Frame) -> list[Delta]:
         self._received = True
+        common = read_common(frame.data)
+        if common is not None:
+            return self._read_common(common)
         if frame.data.strip() == DONE:
             self._saw_done = True
             return []
@@ -118,6 +127,26 @@ class GeminiReader:
         deltas += self._grounding.finish()
         return deltas if self._finish else [*deltas, FinishDelta(FinishReason.STOP)]
 
+    def _read_common(self, chunk: CommonGeminiChunk) -> list[Delta]:
+        """Return what `_chunk` returns for this chunk. It leaves out the steps that would find nothing."""
+        usage = chunk.usage_metadata
+        tier = (usage.service_tier or usage.traffic_type or "") if usage is not None else ""
+        deltas = self._read_info(chunk.response_id or "", chunk.model_version or "", tier)
+        if usage is not None:
+            deltas += self._count(
+                usage.prompt_token_count,
+                usage.tool_use_prompt_token_count,
+                usage.candidates_token_count,
+                usage.thoughts_token_count,
+                usage.cached_content_token_count,
+            )
+        for part in chunk.candidates[0].content.parts:
+            if not part.thought:
+                self._thought = []
+            if part.text:
+                deltas += self._text(part.text, "", is_thought=part.thought is True)
+        return deltas
+
     def _chunk(self, chunk: dict[str, Any]) -> list[Delta]:
         deltas = self._metadata(chunk)
         for position, candidate in enumerate(objects_of(chunk.get("candidates"))):
@@ -140,31 +169,57 @@ class GeminiReader:
     def _metadata(self, chunk: dict[str, Any]) -> list[Delta]:
         usage = object_of(camel_field(chunk, "usageMetadata"))
         tier = text_of(camel_field(usage, "serviceTier")) or text_of(camel_field(usage, "trafficType"))
+        id, model = text_of(camel_field(chunk, "responseId")), text_of(camel_field(chunk, "modelVersion"))
+        deltas = self._read_info(id, model, tier)
+        if usage:
+            deltas += self._count(*(count_of(camel_field(usage, name)) for name in COUNTS))
+        return deltas
+
+    def _read_info(self, id: str, model: str, tier: str) -> list[Delta]:
+        raw_info = (id, model, tier)
+        if raw_info == self._last_info:
+            return []
+        self._last_info = raw_info
         info = UpstreamInfo(
-            id=text_of(camel_field(chunk, "responseId")) or self._info.id,
-            model=text_of(camel_field(chunk, "modelVersion")) or self._info.model,
+            id=id or self._info.id,
+            model=model or self._info.model,
             service_tier=TIERS.get(tier.lower(), self._info.service_tier),
         )
-        deltas: list[Delta] = []
-        if info != self._info:
-            self._info = info
-            deltas.append(info)
-        return [*deltas, *self._usage(usage)] if usage else deltas
+        if info == self._info:
+            return []
+        self._info = info
+        return [info]
 
-    def _usage(self, usage: dict[str, Any]) -> list[Delta]:
+    def _count(
+        self,
+        prompt: int | None,
+        tool_use: int | None,
+        candidates: int | None,
+        thoughts: int | None,
+        cached: int | None,
+    ) -> list[Delta]:
         """Read cumulative counts, which are often missing. Candidates do not include thoughts (quirk G8)."""
-        for name in COUNTS:
-            counted = count_of(camel_field(usage, name))
-            if counted is not None:
-                self._counts[name] = counted
-        prompt, tool_use, candidates, thoughts, cached = (self._counts.get(name) for name in COUNTS)
-        delta = UsageDelta(
-            input_tokens=_sum(prompt, tool_use),
-            output_tokens=_sum(candidates, thoughts),
-            cached_tokens=cached,
-            reasoning_tokens=thoughts,
-        )
-        return [delta] if self._counts else []
+        if prompt is tool_use is candidates is thoughts is cached is None:
+            return []
+        if prompt is not None:
+            self._prompt = prompt
+        if tool_use is not None:
+            self._tool_use = tool_use
+        if candidates is not None:
+            self._candidates = candidates
+        if thoughts is not None:
+            self._thoughts = thoughts
+        if cached is not None:
+            self._cached = cached
+        return [
+            UsageDelta(
+                _sum(self._prompt, self._tool_use),
+                _sum(self._candidates, self._thoughts),
+                self._cached,
+                None,
+                self._thoughts,
+            )
+        ]
 
     # Content
 
@@ -347,7 +402,7 @@ def _arguments(call: dict[str, Any]) -> Any:
 
 
 def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None and second is None else (first or 0) + (second or 0)
+    return first if second is None else (first or 0) + second
 
 
 def _left_out(what: str) -> Delta:

@@ -63,7 +63,10 @@ class ItemIndex:
 
     def containing(self, type: str, event: JSON) -> UpstreamItem:
         """Return the item of this type that an event belongs to; add it if it was not announced."""
-        index, id = _position(event, {})
+        return self.at(type, *_position(event, {}))
+
+    def at(self, type: str, index: int | None, id: str) -> UpstreamItem:
+        """Return the item of this type at the position that an event has; add it if it is new."""
         item = self._find(type, index, id)
         if item is None and index is None and not id:
             item = self._last.get(type)

@@ -111,12 +111,26 @@ class UpstreamItem:
     def add_delta(self, channel: Channel, event: JSON, event_name: str) -> list[Delta]:
         """Read a delta. If one event arrives under two names, the item's first name is used (decision 20)."""
         text = text_of(event.get("delta"))
+        logprobs = read_logprobs(event["logprobs"]) if channel is TEXT and event.get("logprobs") else None
+        return self.add_text(channel, text, _index(event, channel), event_name, logprobs)
+
+    def add_text(
+        self,
+        channel: Channel,
+        text: str,
+        index: int | None,
+        event_name: str,
+        logprobs: list[LogProb] | None = None,
+    ) -> list[Delta]:
+        """Add the text of a delta to the part with this index."""
         if not text or self._event_names.setdefault(channel.name, event_name) != event_name:
             return []
         if not channel.index_field:
             return self._add_arguments(channel, text)
-        part = self._list(channel).extend(channel.name, _index(event, channel), text)
-        return [self._delta(channel, part, text, event)]
+        part = self._list(channel).extend(channel.name, index, text)
+        if logprobs is not None:
+            return [TextDelta(text, self.key, logprobs, part.key)]
+        return [channel.delta(text, self.key, part.key)]
 
     def diagnose_once(self, code: str, message: str) -> list[Delta]:
         if message in self._diagnosed:

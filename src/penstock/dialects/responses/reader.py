@@ -15,6 +15,7 @@ from penstock.dialects.envelope import seal, sealed_reasoning, seals_text
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.responses import mcp_items
+from penstock.dialects.responses.common_chunks import CommonDeltaEvent, read_common
 from penstock.dialects.responses.finishes import read_incomplete, read_usage
 from penstock.dialects.responses.item_index import ItemIndex
 from penstock.dialects.responses.items import (
@@ -85,6 +86,9 @@ class ResponsesReader:
         return self._over or self._has_done_marker
 
     def feed(self, frame: Frame) -> list[Delta]:
+        common = read_common(frame.data)
+        if common is not None and not self._over:
+            return self._read_common(common)
         if self._over or not frame.data.strip():
             return []
         if frame.data.strip() == DONE:
@@ -319,6 +323,14 @@ class ResponsesReader:
         )
 
     # The content of items
+
+    def _read_common(self, event: CommonDeltaEvent) -> list[Delta]:
+        """Return what `_delta` returns for this event."""
+        self._has_events = True
+        channel = CHANNELS[event.type]
+        index = event.summary_index if channel is SUMMARY else event.content_index
+        item = self._items.at(channel.item_type, event.output_index, event.item_id)
+        return item.add_text(channel, event.delta, index, event.type)
 
     def _delta(self, type: str, event: JSON) -> list[Delta]:
         channel = CHANNELS[type]

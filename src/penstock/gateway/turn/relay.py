@@ -126,7 +126,7 @@ class Relay:
             await self._outlet.flush()
             if self._rest is not None:
                 await asyncio.sleep(0)
-                self._pass_on(self._rest)
+                self._pass_on(self._rest, self._watch.now)
             elif self._waiting:
                 self._read(self._waiting.popleft())
             elif self._break is not None:
@@ -139,11 +139,12 @@ class Relay:
 
     def _read(self, data: bytes) -> None:
         """Translate one read. If the answer is too large, the bytes up to the limit are still used."""
+        began = self._watch.mark_received()
         room = self._most_bytes - self._verdict.bytes_in
         self._tracer.read(data)
         self._verdict.bytes_in += len(data)
         if len(data) <= room:
-            self._pass_on(self._pipeline.read(data))
+            self._pass_on(iter(self._pipeline.read(data)), began)
             return
         for events in self._pipeline.read(data[:room]):
             self._outlet.write(events)
@@ -151,14 +152,14 @@ class Relay:
             message = f"the upstream sent more than {self._most_bytes} bytes (limits.answer_bytes)"
             raise ProtocolError(message, code="upstream_invalid")
 
-    def _pass_on(self, steps: Iterator[list[Event]]) -> None:
+    def _pass_on(self, steps: Iterator[list[Event]], began: float) -> None:
         """Write the events of these steps, as far as there is time for them."""
-        began, self._rest = self._watch.mark_received(), None
+        self._rest = None
         events: list[Event] = []
         try:
             for step in steps:
                 events += step
-                if self._watch.since(began) >= SLICE:
+                if self._watch.now - began >= SLICE:
                     self._rest = steps
                     break
         finally:

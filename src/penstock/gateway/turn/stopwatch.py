@@ -35,14 +35,14 @@ class Stopwatch:
         self._received = now = self._clock()
         return now
 
-    def since(self, time: float) -> float:
-        """Return the seconds since a time that `mark_received` has returned."""
-        return self._clock() - time
-
     def add_work(self, began: float) -> None:
         """Count the time since `began` as overhead, although it is part of a wait: the relay works in
         between, when something arrives."""
         self._waited -= self._clock() - began
+
+    @property
+    def now(self) -> float:
+        return self._clock()
 
     @property
     def seconds(self) -> float:

@@ -125,6 +125,9 @@ class ToolCallAssembler:
 
     def feed(self, delta: ToolCallDelta) -> list[Event]:
         """Process a delta; return its events. Raise `TypeError` and change nothing if a field is invalid."""
+        known = self._by_key.get(delta.key) if delta.key is not None else None
+        if known is not None and known.takes(delta):
+            return self._take_fragment(known, join_surrogates(delta.fragment))  # the usual case
         text, is_complete = _arguments_of(delta)
         if not (delta.id or delta.name or text or is_complete):
             return []  # ignore an empty entry (ask B6)
@@ -293,7 +296,9 @@ class ToolCallAssembler:
                 block.splits, end = False, -1
         fragment, rest = (text, "") if end < 0 else (text[:end], text[end:])
         block.slots_at_last_fragment = len(self._output.slots)
-        events = block.announced.feed(fragment, self._output.number) + self._place(block)
+        events = block.announced.feed(fragment, self._output.number)
+        if not block.is_placed:
+            events = events + self._place(block)
         if end >= 0:
             self._mark_complete(block)
             events += self._take_trailing(block, rest)
@@ -421,9 +426,10 @@ _TRAILING_DIAGNOSTICS = {
 def _arguments_of(delta: ToolCallDelta) -> tuple[str, bool]:
     """Return the arguments of a delta as text, and whether they are complete."""
     for name in ("id", "name", "namespace", "type"):
-        if not isinstance(getattr(delta, name), str | None):
+        value = getattr(delta, name)
+        if value is not None and not isinstance(value, str):
             raise TypeError(f"the {name} of a tool call must be a string")
-    if isinstance(delta.arguments, str | None):
+    if delta.arguments is None or isinstance(delta.arguments, str):
         return delta.arguments or "", delta.whole
     return msgspec.json.encode(delta.arguments).decode(), True
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from penstock.protocol.items import Item
 from penstock.stream.calls.trailing_arguments import TrailingArguments
-from penstock.stream.deltas import Key
+from penstock.stream.deltas import Key, ToolCallDelta
 from penstock.stream.output import IN_PROGRESS
 from penstock.tools.family import CallStream
 from penstock.tools.jsontext import ObjectScanner
@@ -83,6 +83,10 @@ class ToolCallBlock:
     def is_placeholder(self) -> bool:
         """Whether the upstream sent neither a name nor arguments: some end their calls with such an entry."""
         return not self.name and not any(piece.text for piece in self.pending)
+
+    def takes(self, delta: ToolCallDelta) -> bool:
+        """Return whether a delta with this call's key is nothing but the next fragment of its arguments."""
+        return self.call is not None and (delta.type is None or self.raw) and bool(delta.fragment)
 
     def may_be_called(self, name: str | None) -> bool:
         """Return whether a delta with this name can belong to this call."""
