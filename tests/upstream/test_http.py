@@ -263,8 +263,8 @@ class WideServer(Server):
         return self
 
 
-def test_more_streams_to_one_host_are_open_at_once_than_aiohttp_allows_by_default() -> None:
-    count = 150  # aiohttp's own limit is 100
+def test_the_number_of_streams_to_one_host_is_not_limited() -> None:
+    count = 150  # more than the limit of common clients
 
     async def main() -> None:
         together = asyncio.Barrier(count)

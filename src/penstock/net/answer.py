@@ -9,9 +9,10 @@ from typing import Any
 from penstock.errors import OpenResponsesError
 from penstock.net import network_errors
 from penstock.net.config import ConnectionConfig
-from penstock.net.connection import AnswerHead, UpstreamConnection
+from penstock.net.connection import UpstreamConnection
 from penstock.net.error_responses import protocol_error, request_id_of
 from penstock.net.masking import Secrets
+from penstock.net.response_parser import AnswerHead
 from penstock.net.source import Inbox, SourceCallbacks
 from penstock.sse import DEFAULT_LIMIT
 

@@ -25,7 +25,7 @@ _AddressInfo = tuple[int, int, int, str, Any]
 """What `getaddrinfo` returns for one address."""
 
 
-class Route(Struct, frozen=True):
+class UpstreamRoute(Struct, frozen=True):
     """How a server is reached. Without `tls`, the server is reached by plain HTTP, which a proxy forwards."""
 
     address: Address
@@ -34,7 +34,7 @@ class Route(Struct, frozen=True):
     proxy_tls: ssl.SSLContext | None
 
 
-async def dial(route: Route, make: Callable[[], UpstreamConnection]) -> UpstreamConnection:
+async def dial(route: UpstreamRoute, make: Callable[[], UpstreamConnection]) -> UpstreamConnection:
     """Return a new connection that is ready for a request. Raise `OSError`, `UnicodeError` for an impossible
     host name, or `ConnectionFault`."""
     address, proxy = route.address, route.proxy
@@ -69,7 +69,7 @@ async def _open(
 
 
 async def _tunnel(
-    proxied: UpstreamConnection, route: Route, make: Callable[[], UpstreamConnection]
+    proxied: UpstreamConnection, route: UpstreamRoute, make: Callable[[], UpstreamConnection]
 ) -> UpstreamConnection:
     """Ask a proxy for a tunnel to the server, and start TLS in it."""
     authority = host_and_port(route.address.host, route.address.port)

@@ -9,6 +9,8 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from penstock.net.network_errors import UndecodableBody
+
 PIECE = 64 * 1024
 """Bytes. The approximate output of one step."""
 _MOST_MEMBERS = 4096
@@ -19,14 +21,11 @@ _ZSTD_WINDOW = 8 * 1024 * 1024
 """RFC 9659: the maximum window size of zstd over HTTP."""
 
 
-class InvalidEncoding(Exception):  # noqa: N818 - never leaves the package
-    """The data is not valid in its encoding."""
-
-
 class BodyDecoder(ABC):
     """Decodes one body: `feed` it, then `read` while it `has_more`."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
         self._input = b""
         self._is_started = False
 
@@ -46,7 +45,7 @@ class BodyDecoder(ABC):
 
     @abstractmethod
     def read(self) -> bytes:
-        """Return the next decoded bytes, which may be empty; raise `InvalidEncoding`."""
+        """Return the next decoded bytes, which may be empty; raise `UndecodableBody`."""
 
     @property
     @abstractmethod
@@ -56,8 +55,8 @@ class BodyDecoder(ABC):
 class _ZlibDecoder(BodyDecoder):
     """Decodes gzip, with any number of members, and deflate, with or without zlib's header."""
 
-    def __init__(self, window_bits: int | None) -> None:
-        super().__init__()
+    def __init__(self, encoding: str, window_bits: int | None) -> None:
+        super().__init__(encoding)
         self._window_bits = window_bits
         self._decoder: zlib._Decompress | None = None
         self._members = 0
@@ -78,8 +77,8 @@ class _ZlibDecoder(BodyDecoder):
         decoder = self._decoder or self._next_member()
         try:
             data = decoder.decompress(self._input, PIECE)
-        except zlib.error as error:
-            raise InvalidEncoding(str(error)) from None
+        except zlib.error:
+            raise UndecodableBody(self._encoding) from None
         self._is_full = len(data) == PIECE and not decoder.eof
         self._input = decoder.unconsumed_tail
         if decoder.eof:
@@ -91,7 +90,7 @@ class _ZlibDecoder(BodyDecoder):
         self._members += 1
         is_gzip = self._window_bits is not None and self._window_bits > zlib.MAX_WBITS
         if self._members > (_MOST_MEMBERS if is_gzip else 1):
-            raise InvalidEncoding("there is data after its end")
+            raise UndecodableBody(self._encoding)
         if self._window_bits is None:
             has_header = self._input[0] & 15 == 8 and int.from_bytes(self._input[:2], "big") % 31 == 0
             self._window_bits = zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
@@ -104,8 +103,10 @@ class _ZlibDecoder(BodyDecoder):
 
 
 class _BrotliDecoder(BodyDecoder):
-    def __init__(self) -> None:
-        super().__init__()
+    """Decodes brotli: one stream, with nothing after its end."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(encoding)
         import brotli  # type: ignore[import-untyped]
 
         self._errors: type[Exception] = brotli.error
@@ -122,11 +123,11 @@ class _BrotliDecoder(BodyDecoder):
             data, self._input = self._input, b""
         try:
             decoded: bytes = self._decoder.process(data, output_buffer_limit=PIECE)
-        except self._errors as error:
-            raise InvalidEncoding(str(error)) from None
+        except self._errors:
+            raise UndecodableBody(self._encoding) from None
         self._is_full = not self._decoder.can_accept_more_data() and not self._decoder.is_finished()
         if self._decoder.is_finished() and self._input:
-            raise InvalidEncoding("there is data after its end")
+            raise UndecodableBody(self._encoding)
         return decoded
 
     @property
@@ -137,8 +138,8 @@ class _BrotliDecoder(BodyDecoder):
 class _ZstdDecoder(BodyDecoder):
     """Decodes zstd, with any number of frames."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, encoding: str) -> None:
+        super().__init__(encoding)
         import zstandard
 
         self._errors: type[Exception] = zstandard.ZstdError
@@ -154,8 +155,8 @@ class _ZstdDecoder(BodyDecoder):
             end = at + _ZSTD_INPUT
             try:
                 pieces.append(self._decoder.decompress(self._input[at:end]))
-            except self._errors as error:
-                raise InvalidEncoding(str(error)) from None
+            except self._errors:
+                raise UndecodableBody(self._encoding) from None
             size += len(pieces[-1])
             at = min(end, len(self._input)) - len(self._decoder.unused_data)
         self._input = self._input[at:]
@@ -166,11 +167,16 @@ class _ZstdDecoder(BodyDecoder):
         return bool(self._decoder.eof)
 
 
-DECODERS: dict[str, Callable[[], BodyDecoder]] = {
-    "gzip": lambda: _ZlibDecoder(zlib.MAX_WBITS | 16),
-    "x-gzip": lambda: _ZlibDecoder(zlib.MAX_WBITS | 16),
-    "deflate": lambda: _ZlibDecoder(None),
-    "br": _BrotliDecoder,
-    "zstd": _ZstdDecoder,
+_DECODERS: dict[str, Callable[[], BodyDecoder]] = {
+    "gzip": lambda: _ZlibDecoder("gzip", zlib.MAX_WBITS | 16),
+    "x-gzip": lambda: _ZlibDecoder("gzip", zlib.MAX_WBITS | 16),
+    "deflate": lambda: _ZlibDecoder("deflate", None),
+    "br": lambda: _BrotliDecoder("br"),
+    "zstd": lambda: _ZstdDecoder("zstd"),
 }
-"""By content encoding. Bodies in other encodings are passed on as they are."""
+
+
+def decoder_for(encoding: str) -> BodyDecoder | None:
+    """Return a decoder for a `content-encoding`; None for bodies that are passed on as they are."""
+    make = _DECODERS.get(encoding.strip().lower()) if encoding else None
+    return make() if make is not None else None

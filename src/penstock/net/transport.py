@@ -13,12 +13,13 @@ from penstock.errors import OpenResponsesError
 from penstock.net import network_errors
 from penstock.net.answer import HttpAnswer
 from penstock.net.config import ConnectionConfig, KeySource, check_key
-from penstock.net.connection import AnswerHead, UpstreamConnection
-from penstock.net.dialing import Route, dial
+from penstock.net.connection import UpstreamConnection
+from penstock.net.dialing import UpstreamRoute, dial
 from penstock.net.error_responses import redirected, refusal
 from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_of
 from penstock.net.network_errors import ConnectionFault, ProxyRefusal
 from penstock.net.pool import ConnectionPool
+from penstock.net.response_parser import AnswerHead
 from penstock.net.tls import default_tls_context, supports_tls, tls_context
 from penstock.net.urls import Address, Proxy, is_loopback, proxy_for
 from penstock.version import VERSION
@@ -191,13 +192,13 @@ class Transport:
             failure = network_errors.connection_failed(error, self._address.authority, place, seconds)
         raise failure  # outside the handler, so that nothing is chained: see `network_errors`
 
-    def _route(self, proxy: Proxy | None) -> Route:
+    def _route(self, proxy: Proxy | None) -> UpstreamRoute:
         has_tls = self._address.scheme == "https"
         tls = (self._load_tls_files() or default_tls_context()) if has_tls else None
         proxy_tls = None
         if proxy is not None and proxy.url.startswith("https:"):
             proxy_tls = tls or default_tls_context()
-        return Route(self._address, proxy, tls, proxy_tls)
+        return UpstreamRoute(self._address, proxy, tls, proxy_tls)
 
     async def _refusal(self, answer: HttpAnswer) -> OpenResponsesError:
         if answer.status < 400:
