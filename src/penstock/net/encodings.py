@@ -125,7 +125,8 @@ class _BrotliDecoder(BodyDecoder):
             decoded: bytes = self._decoder.process(data, output_buffer_limit=PIECE)
         except self._errors:
             raise UndecodableBody(self._encoding) from None
-        self._is_full = not self._decoder.can_accept_more_data() and not self._decoder.is_finished()
+        # The decoder does not say whether it holds more output: only an empty step does.
+        self._is_full = bool(decoded) and not self._decoder.is_finished()
         if self._decoder.is_finished() and self._input:
             raise UndecodableBody(self._encoding)
         return decoded

@@ -72,12 +72,12 @@ class ResponseParser:
 
     def feed(self, data: bytes) -> ConnectionFault | None:
         """Parse what arrived; return a fault if it is invalid. What was `received` before it is valid."""
-        is_valid = True
+        is_valid, before, had_head = True, len(self.received), self.head is not None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:  # also after a complete response, where it does not matter
             is_valid = False
-        if self.received:
+        if len(self.received) > before or (self.head is not None and not had_head):
             self._bytes_without_content = 0
         else:
             self._bytes_without_content += len(data)
@@ -114,7 +114,7 @@ class ResponseParser:
         for raw, value in self._headers:
             name = raw.decode("utf-8", "surrogateescape").lower()
             if name not in headers:
-                headers[name] = value.decode("utf-8", "surrogateescape")
+                headers[name] = value.strip().decode("utf-8", "surrogateescape")
             if name == "content-length":
                 has_length = True
             elif name == "transfer-encoding":
