@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
+from typing import Any
 
 import pytest
 
@@ -189,7 +190,11 @@ def test_a_head_that_does_not_arrive_times_out(loop: str, first: bytes) -> None:
 def test_a_body_that_stops_times_out(loop: str, data: bytes, phase: str) -> None:
     async def main() -> None:
         async with link_to(playing([CHUNKED + data])) as link:
-            limits = {"first_byte_timeout": 60.0, "idle_timeout": 60.0, f"{phase}_timeout": QUICK}
+            limits: dict[str, Any] = {
+                "first_byte_timeout": 60.0,
+                "idle_timeout": 60.0,
+                f"{phase}_timeout": QUICK,
+            }
             _, received = await link.get(**limits)
             assert received.body == b"x"[: len(data)]
             assert isinstance(received.error, TimedOut)
@@ -370,8 +375,7 @@ def test_a_response_without_a_valid_head_is_a_failure(
 def test_bytes_before_a_break_are_passed_on_before_the_failure(loop: str, answer: bytes, close: bool) -> None:
     async def main() -> None:
         async with link_to(playing([answer], close=close)) as link:
-            limits = {} if close else {"idle_timeout": QUICK}
-            _, received = await link.get(**limits)
+            _, received = await link.get(idle_timeout=None if close else QUICK)
             assert received.body == b"hello"
             assert isinstance(received.error, (Truncated, TimedOut))
             assert received.ends == 1

@@ -18,7 +18,7 @@ BODY = b"data: hello\n\n"
 PACKED = gzip.compress(BODY * 20, mtime=0)
 SEEDS = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n" + BODY,
-    b"HTTP/1.1 200 \r\ntransfer-encoding:chunked\r\n\r\n7;a=b\r\ndata: h\r\n6\r\nello\n\n\r\n0\r\nx: y\r\n\r\n",
+    b"HTTP/1.1 200 \r\ntransfer-encoding:chunked\r\n\r\n7;a\r\ndata: h\r\n6\r\nello\n\n\r\n0\r\nx: y\r\n\r\n",
     b"HTTP/1.0 200 OK\r\n\r\n" + BODY,
     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(PACKED) + PACKED,
