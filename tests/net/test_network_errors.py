@@ -100,6 +100,7 @@ def test_a_timeout_has_its_phase_and_seconds(phase: str, message: str) -> None:
 DISCONNECTS: list[tuple[Exception, str]] = [
     (Unanswered(), "the server closed it without a response"),
     (Truncated(), "it ended in the middle of the body"),
+    (UndecodableBody("gzip"), "the body is not valid gzip, although that is its content encoding"),
     (ConnectionResetError(errno.ECONNRESET, "GET http://host/?key=secret"), "Connection reset by peer"),
     (OSError("secret"), "OSError"),
 ]
@@ -120,13 +121,6 @@ def test_bytes_that_are_not_http_are_a_protocol_error() -> None:
     assert found.code == "invalid_http"
     assert "secret" not in found.message
     assert "check the scheme and the port" in found.message
-
-
-def test_a_body_that_cannot_be_decoded_is_a_protocol_error() -> None:
-    found = disconnected(UndecodableBody("gzip"), SERVER, "req_1")
-    assert isinstance(found, ProtocolError)
-    assert (found.code, found.request_id) == ("invalid_http", "req_1")
-    assert found.message == f"{SERVER} returned a body that is not valid gzip, its content encoding"
 
 
 def test_a_timeout_of_a_connection_is_reported_with_its_phase() -> None:

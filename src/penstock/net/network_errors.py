@@ -122,9 +122,6 @@ def disconnected(error: Exception, server: str, request_id: str | None = None) -
     if isinstance(error, InvalidHttp):
         message = f"{server} did not return valid HTTP: check the scheme and the port of its address"
         return ProtocolError(message, code="invalid_http", request_id=request_id)
-    if isinstance(error, UndecodableBody):
-        message = f"{server} returned a body that is not valid {error.encoding}, its content encoding"
-        return ProtocolError(message, code="invalid_http", request_id=request_id)
     if (tls_error := _tls_error(error, server, "cut")) is not None:
         return tls_error
     message = f"the connection to {server} broke: {_reason(error)}"
@@ -179,6 +176,8 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, UndecodableBody):
+        return f"the body is not valid {error.encoding}, although that is its content encoding"
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return reason

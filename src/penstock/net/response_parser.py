@@ -11,6 +11,8 @@ from penstock.net.network_errors import ConnectionFault, InvalidHttp, Truncated
 MOST_HEAD = 64 * 1024
 """Bytes of a response's head, including informational responses before it; also of its trailers."""
 
+_BLANK = b" \t"
+
 
 class AnswerHead(NamedTuple):
     """The head of a response. Names of headers are in lower case; of repeated headers, the first counts."""
@@ -99,6 +101,8 @@ class ResponseParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
+        if b"\0" in value:
+            raise InvalidHttp
         if self.head is None:
             self._headers.append((name, value))
 
@@ -114,11 +118,11 @@ class ResponseParser:
         for raw, value in self._headers:
             name = raw.decode("utf-8", "surrogateescape").lower()
             if name not in headers:
-                headers[name] = value.strip().decode("utf-8", "surrogateescape")
+                headers[name] = value.strip(_BLANK).decode("utf-8", "surrogateescape")
             if name == "content-length":
                 has_length = True
             elif name == "transfer-encoding":
-                is_chunked = value.lower().rpartition(b",")[2].strip() == b"chunked"
+                is_chunked = value.lower().rpartition(b",")[2].strip(_BLANK) == b"chunked"
         self.head = AnswerHead(status, self._reason.decode("utf-8", "replace"), headers)
         self._headers.clear()
         self._head_size = 0
