@@ -138,8 +138,8 @@ PACKETS = (
     "and not the connection"
 )
 CHUNKS = (
-    "aiohttp reports an invalid head if the invalid chunk arrives together with the head, and may wait forever "
-    "otherwise; we pass on the data before it, then fail"
+    "aiohttp reports an invalid head if the invalid chunk arrives together with the head, and may wait "
+    "forever otherwise; we pass on the data before it, then fail"
 )
 DIFFERENCES: dict[str, dict[str, Outcome]] = {
     "the limit of aiohttp is 128 headers; ours is their size": {

@@ -207,6 +207,54 @@ def test_headers_of_a_request_are_overridden_by_those_of_the_configuration() -> 
     run(main())
 
 
+def test_headers_that_describe_the_message_cannot_be_configured() -> None:
+    async def main() -> None:
+        own = {"Content-Length": "999", "Transfer-Encoding": "chunked", "Host": "other.test"}
+        async with transport_to([answer(200)], headers=own) as to:
+            (await to.transport.send("POST", to.server.url, body=b"{}")).close()
+            (request,) = to.server.asked
+            assert (request.headers["content-length"], request.headers["host"]) == ("2", "other.test")
+            assert "transfer-encoding" not in request.headers
+
+    run(main())
+
+
+@pytest.mark.parametrize(("method", "length"), [("GET", None), ("POST", "0"), ("DELETE", "0")])
+def test_a_request_without_a_body_says_so_where_one_is_expected(method: str, length: str | None) -> None:
+    async def main() -> None:
+        async with transport_to([answer(200)]) as to:
+            (await to.transport.send(method, to.server.url)).close()
+            assert to.server.asked[0].headers.get("content-length") == length
+
+    run(main())
+
+
+def test_the_secrets_of_each_request_are_masked_in_its_own_answer() -> None:
+    """Spellings are remembered per set of secrets."""
+
+    async def main() -> None:
+        keys = ["sk-one-0123456789", "sk-two-0123456789", "sk-one-0123456789"]
+        left = iter(keys)
+        async with transport_to(*[[answer(200)]] * 3, key=lambda: next(left)) as to:
+            for key in keys:
+                received = await to.get()
+                masked = [each for each in set(keys) if received.mask(each) == "[key]"]
+                assert masked == [key]
+                received.close()
+
+    run(main())
+
+
+def test_a_header_that_cannot_be_encoded_opens_no_connection() -> None:
+    async def main() -> None:
+        async with transport_to() as to:
+            with pytest.raises(UnicodeEncodeError):
+                await to.get(headers={"x-team": "\ud800"})
+            assert to.server.connections == 0
+
+    run(main())
+
+
 @pytest.mark.parametrize("size", [10, 3_000_000])
 def test_a_body_of_any_size_is_sent_with_its_length(size: int) -> None:
     async def main() -> None:

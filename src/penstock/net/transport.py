@@ -78,7 +78,7 @@ class Transport:
         proxy = self._proxy()
         all_headers = await self._headers(accept, body is not None, headers)
         secrets = self._secrets(*secrets_in(all_headers), *self._proxy_secrets(proxy))
-        request = partial(self._request, method, url, all_headers, body, proxy)
+        request = self._request(method, url, all_headers, body, proxy)
         connection, head = await self._respond(method, request, body or b"", proxy, secrets)
         answer = HttpAnswer(head, connection, self._config, secrets, self._address.authority)
         if 200 <= answer.status < 300:
@@ -137,7 +137,7 @@ class Transport:
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
     async def _respond(
-        self, method: str, request: Callable[[], bytes], body: bytes, proxy: Proxy | None, secrets: Secrets
+        self, method: str, request: bytes, body: bytes, proxy: Proxy | None, secrets: Secrets
     ) -> tuple[UpstreamConnection, AnswerHead]:
         """Send the request and wait for the head of the response. If a reused connection breaks before that,
         the server has probably closed it because it was idle. Only then, and only if the method is safe, the
@@ -151,7 +151,7 @@ class Transport:
             try:
                 head = await connection.ask(
                     method,
-                    request(),
+                    request,
                     body,
                     first_byte_timeout=self._config.first_byte_timeout,
                     idle_timeout=self._config.idle_timeout,

@@ -59,8 +59,8 @@ class Address(Struct, frozen=True):
     def request_target(self, url: str) -> str:
         """Return the path and the query of a URL of this server, as they are sent."""
         origin = f"{self.scheme}://{self.authority}"
-        target = url.removeprefix(origin).partition("#")[0]
-        if target is url or target[:1] not in ("", "/", "?"):
+        target = url[len(origin) :].partition("#")[0]
+        if not url.startswith(origin) or target[:1] not in ("", "/", "?"):
             raise ValueError("the URL belongs to another server")
         target = quote(target, safe=_SENT_UNESCAPED)
         return target if target.startswith("/") else "/" + target
@@ -120,9 +120,12 @@ def _invalid_url(message: str) -> InvalidRequestError:
 
 
 def host_and_port(host: str, port: int | None) -> str:
-    """Return a host and a port as they are sent, in ASCII. Raise `UnicodeError` for an impossible name."""
+    """Return a host and a port as they are sent, in ASCII."""
     if not host.isascii():
-        host = host.encode("idna").decode()
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:
+            host = quote(host)  # an impossible name, which cannot be resolved
     if ":" in host:
         host = f"[{host}]"
     return host if port is None else f"{host}:{port}"
