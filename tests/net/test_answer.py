@@ -189,6 +189,20 @@ def test_finish_closes_a_connection_whose_body_does_not_end() -> None:
     run(main())
 
 
+def test_only_the_time_spent_in_read_counts_for_the_timeouts() -> None:
+    async def main() -> None:
+        script = [send(CHUNKED_HEAD + chunk(b"x")), gate, send(chunk(b"y") + LAST_CHUNK)]
+        async with transport_to(script, idle_timeout=QUICK) as to:
+            received = await to.get()
+            assert await received.read() == b"x"
+            await asyncio.sleep(2 * QUICK)
+            to.server.opened.set()
+            assert await received.read() == b"y"
+            received.close()
+
+    run(main())
+
+
 def test_the_body_of_an_error_is_read_up_to_a_limit() -> None:
     async def main() -> None:
         async with transport_to([send(head(500, "text/plain") + b"x" * 200_000), stall]) as to:

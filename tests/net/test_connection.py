@@ -186,17 +186,21 @@ def test_a_head_that_does_not_arrive_times_out(loop: str, first: bytes) -> None:
 
 
 @on_both_loops
-@pytest.mark.parametrize(("data", "phase"), [(b"", "first_byte"), (b"1\r\nx\r\n", "idle")])
-def test_a_body_that_stops_times_out(loop: str, data: bytes, phase: str) -> None:
+@pytest.mark.parametrize(
+    ("pieces", "phase"),
+    [
+        ([CHUNKED], "first_byte"),
+        ([CHUNKED + b"1\r\nx\r\n"], "idle"),
+        ([CHUNKED, b"1\r\nx\r\n"], "idle"),
+    ],
+    ids=["head", "head with data", "head, then data"],
+)
+def test_a_body_that_stops_times_out(loop: str, pieces: list[bytes], phase: str) -> None:
     async def main() -> None:
-        async with link_to(playing([CHUNKED + data])) as link:
-            limits: dict[str, Any] = {
-                "first_byte_timeout": 60.0,
-                "idle_timeout": 60.0,
-                f"{phase}_timeout": QUICK,
-            }
-            _, received = await link.get(**limits)
-            assert received.body == b"x"[: len(data)]
+        async with link_to(playing(pieces)) as link:
+            limits: dict[str, Any] = {"first_byte_timeout": 60.0, "idle_timeout": 60.0}
+            _, received = await link.get(**{**limits, f"{phase}_timeout": QUICK})
+            assert received.body == (b"x" if phase == "idle" else b"")
             assert isinstance(received.error, TimedOut)
             assert received.error.phase == phase
 
@@ -252,17 +256,27 @@ def test_time_does_not_count_while_paused() -> None:
 @on_both_loops
 @pytest.mark.parametrize("is_started", [True, False])
 def test_a_paused_or_unstarted_body_is_not_read_further(loop: str, is_started: bool) -> None:
-    size = 20_000_000
+    size = 40_000_000
 
     async def main() -> None:
-        async with link_to(playing([sized(b"x" * size)])) as link:
+        is_sent = asyncio.Event()
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await request(reader)
+            writer.write(sized(b"x" * size))
+            await writer.drain()
+            is_sent.set()
+            await reader.read()
+
+        async with link_to(handler) as link:
             connection, _ = await link.head()
             received = Received()
             if is_started:
                 connection.start(received, lambda error: error)
                 connection.pause()
-            await asyncio.sleep(0.1)
-            assert sum(map(len, received.calls)) < MOST_WAITING + 512 * 1024
+            await asyncio.sleep(0.2)
+            assert not is_sent.is_set()
+            assert len(received.body) < MOST_WAITING + 512 * 1024
             if is_started:
                 connection.resume()
             else:
@@ -327,6 +341,29 @@ def test_an_early_response_is_used_and_ends_the_request(loop: str) -> None:
             await gone.wait()
 
     run_on(loop, main())
+
+
+def test_a_request_is_not_sent_further_while_its_early_response_is_read() -> None:
+    size = 50_000_000
+
+    async def main() -> None:
+        got: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await request(reader)
+            writer.write(CHUNKED)
+            count = 0
+            while data := await reader.read(1 << 20):
+                count += len(data)
+            got.set_result(count)
+
+        async with link_to(handler) as link:
+            connection, _ = await link.head(body=b"x" * size)
+            await asyncio.sleep(0.3)
+            connection.close()
+            assert await got < size
+
+    run_on("asyncio", main())
 
 
 # -- what breaks
@@ -510,6 +547,23 @@ def test_decoding_stops_while_the_receiver_is_paused() -> None:
                 await settle(50)
                 assert len(received.calls) == calls
                 connection.resume()
+            connection.close()
+
+    run_on("asyncio", main())
+
+
+def test_decoding_stops_when_the_source_is_paused_from_outside() -> None:
+    async def main() -> None:
+        body = gzip.compress(b"x" * 5_000_000)
+        async with link_to(playing(sized(body, b"content-encoding: gzip"))) as link:
+            connection, _ = await link.head()
+            received = Received()
+            connection.start(received, lambda error: error)
+            await received.has_data.wait()
+            connection.pause()
+            calls = len(received.calls)
+            await settle(50)
+            assert len(received.calls) == calls
             connection.close()
 
     run_on("asyncio", main())

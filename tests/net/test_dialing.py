@@ -14,9 +14,10 @@ from penstock.net import dialing
 from penstock.net.connection import UpstreamConnection
 from penstock.net.dialing import UpstreamRoute, connect, dial
 from penstock.net.network_errors import ProxyRefusal, ProxyUnreachable
+from penstock.net.pool import ConnectionPool
 from penstock.net.urls import Proxy, read_address, read_proxy
-from tests.client.server import Connection, Script, Server, Step, answer, send
-from tests.net.connections import on_both_loops, run_on, settle
+from tests.client.server import Connection, Script, Server, Step, answer, keep, send
+from tests.net.connections import GET, Received, on_both_loops, run_on, settle
 
 
 @pytest.fixture(scope="module")
@@ -277,5 +278,38 @@ def test_an_untrusted_server_behind_a_tunnel_is_refused(loop: str, authority: tr
                     UpstreamConnection,
                 )
             await settle()
+
+    run_on(loop, main())
+
+
+@on_both_loops
+def test_a_body_over_tls_is_paused_resumed_and_its_connection_reused(
+    loop: str, authority: trustme.CA
+) -> None:
+    size = 5_000_000
+
+    async def main() -> None:
+        kept = [answer(200, b"x" * size, connection="keep-alive"), keep]
+        async with Server(kept, kept, tls=context_for(authority, "127.0.0.1")) as server:
+            pool = ConnectionPool(keep_alive=True)
+            address = read_address(server.url)
+            way = UpstreamRoute(address, None, trusting(authority), None)
+            connection = await dial(way, lambda: UpstreamConnection(pool))
+            pool.add(connection)
+            for _ in range(2):
+                await connection.ask("GET", GET)
+                received = Received()
+                connection.start(received, lambda error: error)
+                await received.has_data.wait()
+                connection.pause()
+                await asyncio.sleep(0.05)
+                assert len(received.body) < size
+                connection.resume()
+                await received.is_over.wait()
+                assert (len(received.body), received.error) == (size, None)
+                assert pool.take("") is connection
+            pool.close()
+            await settle()
+            assert server.connections == 1
 
     run_on(loop, main())

@@ -58,9 +58,10 @@ class Transport:
         self._secrets = lru_cache(_MOST_SECRETS)(lambda *sent: Secrets([*sent, *self._known_secrets]))
 
     def check(self) -> None:
-        """Raise the errors of the first request now: certificate files and proxies that cannot be used."""
+        """Raise the errors of the first request now: certificate files and proxies that cannot be used. Load
+        the certificates that it needs, which takes time."""
         self._load_tls_files()
-        self._proxy()
+        self._route(self._proxy())
 
     async def send(
         self,
