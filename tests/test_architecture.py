@@ -43,7 +43,6 @@ DECLARATIONS = {
 NOT_PRIVATE = {
     "_exit": "public, in os",
     "_replace": "public, in named tuples",
-    "_retry_connection": "aiohttp retries requests on its own and has no public option to disable that",
 }
 
 

@@ -57,15 +57,15 @@ def test_no_secret_is_in_a_repr() -> None:
         assert "OpenResponsesClient(ClientConfig(" in shown
 
 
-def test_aiohttp_is_not_imported_before_the_first_request() -> None:
+def test_the_http_parser_is_not_imported_before_the_first_request() -> None:
     code = (
         "import sys, penstock.client.client, penstock.client.sync, penstock.client.config as config\n"
         "penstock.client.sync.SyncOpenResponsesClient(config.ClientConfig('http://host')).close()\n"
-        "assert 'aiohttp' not in sys.modules\n"
+        "assert 'httptools' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_settings_do_not_import_asyncio() -> None:
-    code = "import sys, penstock.client.config; assert not {'aiohttp', 'asyncio', 'ssl'} & set(sys.modules)"
+    code = "import sys, penstock.client.config; assert not {'httptools', 'asyncio', 'ssl'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

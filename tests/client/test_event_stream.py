@@ -23,6 +23,7 @@ from tests.client.server import (
     CHUNKED_HEAD,
     HELLO,
     LAST_CHUNK,
+    Connection,
     Script,
     answer,
     chunk,
@@ -89,23 +90,32 @@ def test_the_connection_of_a_finished_stream_is_reused() -> None:
 
 KEEP_ALIVE = head(transfer_encoding="chunked", connection="keep-alive")
 
-TAILS = [
-    [send(KEEP_ALIVE + chunk(sse(HELLO))), gate, send(chunk(b"data: [DONE]\n\n") + LAST_CHUNK), keep],
-    [send(KEEP_ALIVE + chunk(sse(HELLO, done=True))), gate, send(LAST_CHUNK), keep],
+TAILS: list[Script] = [
+    [send(KEEP_ALIVE + chunk(sse(HELLO))), gate, send(chunk(b"data: [DONE]\n\n") + LAST_CHUNK)],
+    [send(KEEP_ALIVE + chunk(sse(HELLO, done=True))), gate, send(LAST_CHUNK)],
 ]
 
 
 @pytest.mark.parametrize("script", TAILS, ids=["done and last chunk", "last chunk"])
 def test_a_connection_is_reused_if_the_body_ends_after_the_last_event(script: Script) -> None:
     async def main() -> None:
-        async with asking(script, script) as (client, server):
+        ended = asyncio.Event()
+
+        async def end(_: Connection) -> None:
+            ended.set()
+
+        async with asking(*[[*script, end, keep]] * 2) as (client, server):
             for _ in range(2):
                 async with client.stream(REQUEST) as events:
                     for _ in range(11):
                         await anext(events)  # even the last event, before the server has ended the body
-                    server.opened.set()
                     assert [event async for event in events] == []
                     assert events.is_over
+                server.opened.set()
+                await ended.wait()
+                ended.clear()
+                for _ in range(10):
+                    await asyncio.sleep(0)  # the connection reads the end by itself
             assert server.connections == 1
 
     run(main())

@@ -120,7 +120,7 @@ async def read_all(source: UpstreamSource) -> list[bytes]:
     reads = _Reads()
     source.start(reads)
     await reads.over
-    await source.finish()
+    source.finish()
     return reads.reads
 
 

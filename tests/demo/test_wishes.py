@@ -361,7 +361,8 @@ def test_an_answer_that_was_read_in_part_can_be_finished() -> None:
         source = await answer_to("Hello.", _at_once)
         inbox = Inbox(source)
         assert await inbox.take()
-        await source.finish()
+        source.finish()
+        await asyncio.sleep(0)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())

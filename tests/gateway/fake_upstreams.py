@@ -55,9 +55,6 @@ class FakeSource(PulledSource):
             await step.wait()
         return b""
 
-    async def finish(self) -> None:
-        await self._stop_reading()
-
     def close(self) -> None:
         self.is_closed = True
         super().close()

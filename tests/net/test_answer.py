@@ -136,31 +136,41 @@ def test_the_first_byte_and_the_following_have_different_timeouts() -> None:
         ("keep-alive", False, False),
     ],
 )
-def test_only_a_reusable_connection_is_worth_finishing(
+def test_finish_returns_only_a_reusable_connection_to_the_pool(
     connection: str, keep_alive: bool, expected: bool
 ) -> None:
     async def main() -> None:
-        script = [send(head(transfer_encoding="chunked", connection=connection) + chunk(b"x")), stall]
-        async with transport_to(script, keep_alive=keep_alive) as to:
+        ended = asyncio.Event()
+
+        async def end(_: Connection) -> None:
+            ended.set()
+
+        started = send(head(transfer_encoding="chunked", connection=connection) + chunk(b"x"))
+        script = [started, gate, send(LAST_CHUNK), end, keep]
+        async with transport_to(script, [answer(200)], keep_alive=keep_alive) as to:
             received = await to.get()
             assert await received.read() == b"x"
-            assert received.is_worth_finishing is expected
-            received.close()
-            assert not received.is_worth_finishing
+            received.finish()
+            to.server.opened.set()
+            await ended.wait()
+            await settled()
+            (await to.get()).close()
+            assert (to.server.connections == 1) is expected
 
     run(main())
 
 
-def test_finish_returns_the_connection_to_the_pool() -> None:
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_body_that_has_arrived_completely_is_finished_at_once() -> None:
     async def main() -> None:
-        started = send(head(transfer_encoding="chunked", connection="keep-alive") + chunk(b"x"))
-        script = [started, gate, send(chunk(b"y") + LAST_CHUNK), keep]
-        async with transport_to(script, script) as to:
+        kept = send(head(transfer_encoding="chunked", connection="keep-alive") + chunk(b"x") + LAST_CHUNK)
+        async with transport_to([kept, keep], [kept, keep]) as to:
             for _ in range(2):
-                received = await to.get()
-                assert await received.read() == b"x"
-                to.server.opened.set()
-                await received.finish()
+                (await to.get()).finish()
             assert to.server.connections == 1
 
     run(main())
@@ -171,8 +181,24 @@ def test_finish_closes_a_connection_whose_body_does_not_end() -> None:
         started = send(head(transfer_encoding="chunked", connection="keep-alive") + chunk(b"x"))
         async with transport_to([started, stall]) as to:
             received = await to.get()
-            await received.finish()
+            received.finish()
+            received.finish()
+            received.close()
             await to.server.hung_up()
+
+    run(main())
+
+
+def test_only_the_time_spent_in_read_counts_for_the_timeouts() -> None:
+    async def main() -> None:
+        script = [send(CHUNKED_HEAD + chunk(b"x")), gate, send(chunk(b"y") + LAST_CHUNK)]
+        async with transport_to(script, idle_timeout=QUICK) as to:
+            received = await to.get()
+            assert await received.read() == b"x"
+            await asyncio.sleep(2 * QUICK)
+            to.server.opened.set()
+            assert await received.read() == b"y"
+            received.close()
 
     run(main())
 

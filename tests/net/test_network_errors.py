@@ -1,19 +1,22 @@
-"""Errors of aiohttp and the system as exceptions of Penstock."""
+"""Failures of connections as exceptions of Penstock."""
 
 from __future__ import annotations
 
 import errno
 import socket
 import ssl
-from types import SimpleNamespace
-from typing import Any
 
-import aiohttp
 import pytest
-from aiohttp.client_reqrep import ConnectionKey
 
 from penstock.errors import NetworkError, ProtocolError
 from penstock.net.network_errors import (
+    InvalidHttp,
+    ProxyRefusal,
+    ProxyUnreachable,
+    TimedOut,
+    Truncated,
+    Unanswered,
+    UndecodableBody,
     body_asks_for_tls,
     connection_failed,
     disconnected,
@@ -24,8 +27,6 @@ from penstock.net.network_errors import (
 )
 
 SERVER = "host.example:8080"
-REQUEST: Any = SimpleNamespace(real_url="http://host.example:8080/?key=secret", headers={"x": "secret"})
-KEY = ConnectionKey("host.example", 8080, False, True, None, None, None)
 
 
 def tls_alert(reason: str) -> ssl.SSLError:
@@ -34,21 +35,18 @@ def tls_alert(reason: str) -> ssl.SSLError:
     return error
 
 
-def failed(cause: OSError) -> aiohttp.ClientConnectorError:
-    """Wrap a system error as aiohttp does for a connection."""
-    return aiohttp.ClientConnectorError(KEY, cause)
-
-
 CONNECTING: list[tuple[Exception, str, str]] = [
-    (failed(ConnectionRefusedError(111, "refused")), "network_error", "connection refused. Is the server"),
-    (failed(socket.gaierror(-2, "unknown")), "network_error", "the host name cannot be resolved"),
-    (failed(ConnectionResetError()), "network_error", "closed during the TLS handshake"),
-    (failed(OSError(errno.ENETUNREACH, "")), "network_error", "Network is unreachable"),
-    (failed(tls_alert("WRONG_VERSION_NUMBER")), "tls_error", "does not support TLS: use http://"),
-    (failed(tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED")), "tls_error", "set client_cert"),
-    (failed(tls_alert("SSLV3_ALERT_HANDSHAKE_FAILURE")), "tls_error", "refused the TLS handshake"),
-    (failed(tls_alert("TLSV1_ALERT_UNKNOWN_CA")), "tls_error", "does not trust the issuer"),
-    (failed(tls_alert("SOMETHING_NEW")), "network_error", "SOMETHING_NEW"),
+    (ConnectionRefusedError(111, "refused"), "network_error", "connection refused. Is the server"),
+    (socket.gaierror(-2, "unknown"), "network_error", "the host name cannot be resolved"),
+    (ConnectionResetError(), "network_error", "closed during the TLS handshake"),
+    (OSError(errno.ENETUNREACH, ""), "network_error", "Network is unreachable"),
+    (tls_alert("WRONG_VERSION_NUMBER"), "tls_error", "does not support TLS: use http://"),
+    (tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "tls_error", "set client_cert"),
+    (tls_alert("SSLV3_ALERT_HANDSHAKE_FAILURE"), "tls_error", "refused the TLS handshake"),
+    (tls_alert("TLSV1_ALERT_UNKNOWN_CA"), "tls_error", "does not trust the issuer"),
+    (tls_alert("SOMETHING_NEW"), "network_error", "SOMETHING_NEW"),
+    (UnicodeError("label too long"), "network_error", "the host name cannot be resolved"),
+    (OSError(errno.ETIMEDOUT, ""), "network_error", "Connection timed out"),
     (TimeoutError(), "network_error", f"could not connect to {SERVER} within 1.5 seconds"),
 ]
 
@@ -69,8 +67,7 @@ def test_without_a_connect_timeout_no_seconds_are_reported() -> None:
 def test_an_untrusted_certificate_is_reported_with_its_reason() -> None:
     cause = ssl.SSLCertVerificationError(1, "failed")
     cause.verify_message = "self-signed certificate"
-    error = aiohttp.ClientConnectorCertificateError(KEY, cause)
-    found = connection_failed(error, SERVER, "", None)
+    found = connection_failed(cause, SERVER, "", None)
     assert (found.code, found.phase) == ("certificate_error", "connect")
     assert (
         found.message == f"the certificate of {SERVER} is not trusted: self-signed certificate; check ca_file"
@@ -78,11 +75,11 @@ def test_an_untrusted_certificate_is_reported_with_its_reason() -> None:
 
 
 def test_failures_of_a_proxy_name_the_proxy() -> None:
-    refused = aiohttp.ClientHttpProxyError(REQUEST, (), status=407, message="Not for you")
+    refused = ProxyRefusal(407, "Not for you")
     found = connection_failed(refused, SERVER, "proxy:3128", None)
     assert (found.code, found.status, found.phase) == ("proxy_error", 407, "connect")
     assert found.message == "the proxy proxy:3128 returned 407 Not for you"
-    unreachable = aiohttp.ClientProxyConnectionError(KEY, ConnectionRefusedError())
+    unreachable = ProxyUnreachable(ConnectionRefusedError())
     found = connection_failed(unreachable, SERVER, "proxy:3128", None)
     assert found.message.startswith("could not connect to the proxy proxy:3128: connection refused")
     assert found.status is None
@@ -101,10 +98,11 @@ def test_a_timeout_has_its_phase_and_seconds(phase: str, message: str) -> None:
 
 
 DISCONNECTS: list[tuple[Exception, str]] = [
-    (aiohttp.ServerDisconnectedError(), "the server closed it without a response"),
-    (aiohttp.ClientPayloadError(), "it ended in the middle of the body"),
-    (aiohttp.ClientOSError(errno.ECONNRESET, "GET http://host/?key=secret"), "Connection reset by peer"),
-    (aiohttp.ClientConnectionError("secret"), "ClientConnectionError"),
+    (Unanswered(), "the server closed it without a response"),
+    (Truncated(), "it ended in the middle of the body"),
+    (UndecodableBody("gzip"), "the body is not valid gzip, although that is its content encoding"),
+    (ConnectionResetError(errno.ECONNRESET, "GET http://host/?key=secret"), "Connection reset by peer"),
+    (OSError("secret"), "OSError"),
 ]
 
 
@@ -118,30 +116,33 @@ def test_a_disconnect_has_a_reason_without_the_url(error: Exception, reason: str
 
 
 def test_bytes_that_are_not_http_are_a_protocol_error() -> None:
-    error = aiohttp.ClientResponseError(REQUEST, (), message="secret")
-    found = disconnected(error, SERVER)
+    found = disconnected(InvalidHttp("secret"), SERVER)
     assert isinstance(found, ProtocolError)
     assert found.code == "invalid_http"
     assert "secret" not in found.message
     assert "check the scheme and the port" in found.message
 
 
+def test_a_timeout_of_a_connection_is_reported_with_its_phase() -> None:
+    found = disconnected(TimedOut("idle", 2.0), SERVER, "req_1")
+    assert (found.phase, found.request_id) == ("idle", "req_1")
+    assert found.message == timed_out(SERVER, "idle", 2.0).message
+
+
 def test_a_tls_alert_after_the_request_is_reported_as_such() -> None:
     """TLS 1.3 refuses a client certificate only after the handshake."""
-    error = aiohttp.ClientOSError()
-    error.__cause__ = tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED")
-    found = disconnected(error, SERVER)
+    found = disconnected(tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED"), SERVER)
     assert (found.code, found.phase) == ("tls_error", "cut")
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (aiohttp.ServerDisconnectedError(), True),
+        (Unanswered(), True),
         (ConnectionResetError(), True),
-        (aiohttp.ClientResponseError(REQUEST, ()), True),
-        (TimeoutError(), False),
-        (aiohttp.ClientPayloadError(), False),
+        (InvalidHttp(), True),
+        (TimedOut("idle", 1.0), False),
+        (Truncated(), False),
     ],
 )
 def test_some_failures_suggest_a_server_that_requires_tls(error: Exception, expected: bool) -> None:

@@ -31,9 +31,6 @@ class Pieces(PulledSource):
             await asyncio.get_running_loop().create_future()
         return b""
 
-    async def finish(self) -> None:
-        await self._stop_reading()
-
     def mask(self, text: str) -> str:
         return text
 
@@ -98,7 +95,8 @@ def test_closing_ends_callbacks_and_leaves_no_task(is_closed: bool) -> None:
             source.close()
             await settled()
         else:
-            await source.finish()
+            source.finish()
+            await settled()
         assert not inbox.is_ready
         assert asyncio.all_tasks() == {asyncio.current_task()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from socket import socketpair
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from penstock.errors import (
 )
 from penstock.net.config import ConnectionConfig, KeySource
 from penstock.net.masking import Secrets
-from penstock.net.transport import Transport, is_ended
+from penstock.net.transport import Transport
 from penstock.net.urls import read_address
 from tests.client.asking import KEY, REQUEST, Clock, asking, read_until_failure, texts_of_exception
 from tests.client.server import (
@@ -80,23 +79,6 @@ def test_a_post_that_the_server_may_have_read_is_not_sent_again() -> None:
             assert to.server.connections == 1
 
     run(main())
-
-
-def test_an_idle_connection_that_the_server_has_closed_is_recognised() -> None:
-    class Idle:
-        def __init__(self, socket: Any) -> None:
-            self._socket = socket
-
-        def get_extra_info(self, name: str) -> Any:
-            return self._socket if name == "socket" else None
-
-    ours, theirs = socketpair()
-    with ours, theirs:
-        assert not is_ended(Idle(ours))  # type: ignore[arg-type]
-        theirs.close()
-        assert is_ended(Idle(ours))  # type: ignore[arg-type]
-        assert not is_ended(None)
-        assert not is_ended(Idle(None))  # type: ignore[arg-type]
 
 
 def test_without_retries_no_connection_is_reused() -> None:
@@ -225,6 +207,54 @@ def test_headers_of_a_request_are_overridden_by_those_of_the_configuration() -> 
     run(main())
 
 
+def test_headers_that_describe_the_message_cannot_be_configured() -> None:
+    async def main() -> None:
+        own = {"Content-Length": "999", "Transfer-Encoding": "chunked", "Host": "other.test"}
+        async with transport_to([answer(200)], headers=own) as to:
+            (await to.transport.send("POST", to.server.url, body=b"{}")).close()
+            (request,) = to.server.asked
+            assert (request.headers["content-length"], request.headers["host"]) == ("2", "other.test")
+            assert "transfer-encoding" not in request.headers
+
+    run(main())
+
+
+@pytest.mark.parametrize(("method", "length"), [("GET", None), ("POST", "0"), ("DELETE", "0")])
+def test_a_request_without_a_body_says_so_where_one_is_expected(method: str, length: str | None) -> None:
+    async def main() -> None:
+        async with transport_to([answer(200)]) as to:
+            (await to.transport.send(method, to.server.url)).close()
+            assert to.server.asked[0].headers.get("content-length") == length
+
+    run(main())
+
+
+def test_the_secrets_of_each_request_are_masked_in_its_own_answer() -> None:
+    """Spellings are remembered per set of secrets."""
+
+    async def main() -> None:
+        keys = ["sk-one-0123456789", "sk-two-0123456789", "sk-one-0123456789"]
+        left = iter(keys)
+        async with transport_to(*[[answer(200)]] * 3, key=lambda: next(left)) as to:
+            for key in keys:
+                received = await to.get()
+                masked = [each for each in set(keys) if received.mask(each) == "[key]"]
+                assert masked == [key]
+                received.close()
+
+    run(main())
+
+
+def test_a_header_that_cannot_be_encoded_opens_no_connection() -> None:
+    async def main() -> None:
+        async with transport_to() as to:
+            with pytest.raises(UnicodeEncodeError):
+                await to.get(headers={"x-team": "\ud800"})
+            assert to.server.connections == 0
+
+    run(main())
+
+
 @pytest.mark.parametrize("size", [10, 3_000_000])
 def test_a_body_of_any_size_is_sent_with_its_length(size: int) -> None:
     async def main() -> None:
@@ -262,9 +292,8 @@ def test_a_long_header_of_a_proxy_is_accepted() -> None:
 def test_cookies_are_not_stored() -> None:
     async def main() -> None:
         async with transport_to([answer(200, **{"set-cookie": "a=b"})], [answer(200)]) as to:
-            url = f"http://localhost:{to.server.port}/"  # aiohttp stores no cookies of IP addresses
             for _ in range(2):
-                (await to.transport.send("GET", url)).close()
+                (await to.get()).close()
             assert "cookie" not in to.server.asked[1].headers
 
     run(main())

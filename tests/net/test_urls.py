@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import InvalidRequestError
-from penstock.net.urls import is_loopback, proxy_for, read_address, read_proxy
+from penstock.net.urls import host_and_port, is_loopback, proxy_for, read_address, read_proxy
 
 
 @pytest.mark.parametrize(
@@ -191,3 +191,46 @@ def test_a_password_for_a_proxy_is_sent_and_not_shown() -> None:
     assert proxy.url == "http://host:3128"
     assert proxy.authorization == "Basic bWU6cEBzcw=="  # me:p@ss
     assert repr(proxy) == "Proxy('host:3128')"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://host", "host"),
+        ("http://host:80", "host"),
+        ("https://host:443/v1", "host"),
+        ("http://host:443", "host:443"),
+        ("https://host:8443", "host:8443"),
+        ("http://[::1]:8080", "[::1]:8080"),
+        ("http://[::1]", "[::1]"),
+        ("http://m\u00fcnchen.example", "xn--mnchen-3ya.example"),
+    ],
+)
+def test_the_host_header_has_the_port_unless_it_is_the_default(url: str, host: str) -> None:
+    assert read_address(url).host_header == host
+
+
+def test_an_impossible_host_name_is_still_sent_in_ascii() -> None:
+    assert host_and_port("\u00fc" * 70, 443).isascii()
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("http://host:1/v1/models?a=b&c=%20", "/v1/models?a=b&c=%20"),
+        ("http://host:1", "/"),
+        ("http://host:1?a=b", "/?a=b"),
+        ("http://host:1/v1#part", "/v1"),
+        ("http://host:1/\u00fc/{a}?q=\u00fc", "/%C3%BC/%7Ba%7D?q=%C3%BC"),
+        ("http://host:1/a\r\nb: c", "/a%0D%0Ab:%20c"),
+        ("http://host:1/v1/models/gemini:stream?alt=sse", "/v1/models/gemini:stream?alt=sse"),
+    ],
+)
+def test_the_target_of_a_request_is_escaped(url: str, target: str) -> None:
+    assert read_address("http://host:1").request_target(url) == target
+
+
+@pytest.mark.parametrize("url", ["http://host:12/", "https://host:1/", "http://other:1/", "/v1"])
+def test_a_url_of_another_server_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="another server"):
+        read_address("http://host:1").request_target(url)

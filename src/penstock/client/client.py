@@ -181,7 +181,7 @@ class OpenResponsesClient:
     def _transport(self) -> Transport:
         self._check_open()
         if self._opened is None:
-            # The import takes half a second: delay it until a request is sent.
+            # A program that sends nothing does not import TLS and the HTTP parser.
             from penstock.net.transport import Transport
 
             self._opened = Transport(self._config.connections(), self._address)

@@ -64,7 +64,6 @@ class EventStream:
         self._resumes = resumes
         self._ready = UndeliveredEvents(starting_after)
         self._surrogates = SurrogateJoiner()
-        self._is_complete = False  # the last event was received
         self._is_over = False
         self._is_closed = False
         self._skipped = 0
@@ -163,9 +162,6 @@ class EventStream:
         self._drop()  # the caller left its loop without closing the stream
 
     async def _next_events(self) -> list[Event]:
-        if self._is_complete and self._reader is not None:
-            await self._reader.answer.finish()  # only now, to deliver the last event without delay
-            self._end()
         while not self._is_over:
             try:
                 reader = self._reader or await self._connect()
@@ -203,9 +199,9 @@ class EventStream:
             self._note(event, sequence)
             events.append(event)
             if event.type in ENDS:
-                self._is_complete = True
-                if self._reader is None or not self._reader.answer.is_worth_finishing:
-                    self._end()
+                if self._reader is not None:
+                    self._reader.answer.finish()
+                self._end()
                 break
         return events
 

@@ -48,10 +48,6 @@ class DemoSource(PulledSource):
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:  # noqa: ARG002
         return data
 
-    async def finish(self) -> None:
-        """Stop reading; there is no connection to reuse."""
-        await self._stop_reading()
-
     def _pace_of(self, step: SendFrame) -> float:
         return self._pace if step.tokens else 0.0
 

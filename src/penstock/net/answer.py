@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
-
-import aiohttp
 
 from penstock.errors import OpenResponsesError
 from penstock.net import network_errors
 from penstock.net.config import ConnectionConfig
+from penstock.net.connection import UpstreamConnection
 from penstock.net.error_responses import protocol_error, request_id_of
 from penstock.net.masking import Secrets
-from penstock.net.source import PulledSource
+from penstock.net.response_parser import AnswerHead
+from penstock.net.source import Inbox, SourceCallbacks
 from penstock.sse import DEFAULT_LIMIT
 
 _ERROR_BODY = 64 * 1024
@@ -23,48 +22,60 @@ _LAST_CHUNK = 0.05
 connection takes as long, so a longer wait would gain nothing."""
 
 
-class HttpAnswer(PulledSource):
-    """A successful response whose body is still to be read. The caller must close it. `server` is the host
-    and port, for messages."""
+class HttpAnswer:
+    """A successful response whose body is still to be read, either with `start` or with `read`. The caller
+    must close it. `server` is the host and port, for messages."""
 
     def __init__(
-        self, response: aiohttp.ClientResponse, config: ConnectionConfig, secrets: Secrets, server: str
+        self,
+        head: AnswerHead,
+        connection: UpstreamConnection,
+        config: ConnectionConfig,
+        secrets: Secrets,
+        server: str,
     ) -> None:
-        super().__init__()
-        self._response = response
+        self._connection = connection
+        self._exchange = connection.exchange
         self._config = config
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._phase = "first_byte"
-        self._failure: OpenResponsesError | None = None
+        self._inbox: Inbox | None = None
+        self._is_closed = False
         self.secrets = secrets
-        self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
-        content_type = response.headers.get("content-type", "").partition(";")[0].strip()
+        self.status = head.status
+        self.headers: Mapping[str, str] = head.headers
+        content_type = head.headers.get("content-type", "").partition(";")[0].strip()
         self.content_type: str = secrets.mask_value(content_type).lower()
-        self.request_id = request_id_of(response.headers, secrets)
+        self.request_id = request_id_of(head.headers, secrets)
+
+    # -- pushed to callbacks
+
+    def start(self, callbacks: SourceCallbacks) -> None:
+        """Pass the body to callbacks, in the event loop's next turn at the earliest. Call it once."""
+        if self._is_attached:
+            self._connection.start(callbacks, self._failure)
+
+    def pause(self) -> None:
+        if self._is_attached:
+            self._connection.pause()
+
+    def resume(self) -> None:
+        if self._is_attached:
+            self._connection.resume()
+
+    # -- pulled
 
     async def read(self) -> bytes:
-        """Return the bytes received since the last call, or wait for more; empty at the end of the body."""
-        if self._failure is not None:
-            raise self._failure
-        config, phase = self._config, self._phase
-        seconds = config.first_byte_timeout if phase == "first_byte" else config.idle_timeout
+        """Return the bytes received since the last call, or wait for more; empty at the end of the body.
+        Only the time that is spent here counts for the timeouts."""
+        if self._inbox is None:
+            self._check_open()
+            self._inbox = Inbox(self)
         try:
-            async with asyncio.timeout(seconds) as deadline:
-                data = await self._response.content.readany()
-            self._phase = "idle"
-            return data
-        except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
-            if deadline.expired():
-                self._failure = network_errors.timed_out(self._server, phase, seconds, self.request_id)
-            else:
-                self._failure = network_errors.disconnected(error, self._server, self.request_id)
-        buffered = self._buffered()
-        self.abort()
-        if buffered:
-            return buffered
-        raise self._failure
+            return await self._inbox.take()
+        finally:
+            if self._is_attached:
+                self._connection.stop_clock()
 
     async def body(self) -> bytes:
         """Return the complete body."""
@@ -87,6 +98,8 @@ class HttpAnswer(PulledSource):
             pass
         return bytes(body[:_ERROR_BODY])
 
+    # -- secrets
+
     def mask(self, text: str) -> str:
         """Return the text without the secrets that were sent."""
         return self.secrets.mask(text)
@@ -97,36 +110,37 @@ class HttpAnswer(PulledSource):
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
         return self.secrets.mask_bytes(data, before)
 
-    @property
-    def is_worth_finishing(self) -> bool:
-        """Whether reading the rest of the body would return the connection to the pool."""
-        is_reusable = self._config.keep_alive and self.headers.get("connection", "").lower() != "close"
-        return is_reusable and self._response.connection is not None
+    # -- the end
 
-    async def finish(self) -> None:
-        """Read the rest of a body that is about to end, so that its connection returns to the pool."""
-        await self._stop_reading()
-        with suppress(TimeoutError, OpenResponsesError):
-            async with asyncio.timeout(_LAST_CHUNK):
-                while await self.read():
-                    pass
-        self.close()
+    def finish(self) -> None:
+        """Let the connection read the rest of a body that is about to end, and return to the pool. There are
+        no more callbacks."""
+        if self._is_attached:
+            if self._config.keep_alive:
+                self._connection.finish(_LAST_CHUNK)
+            else:
+                self._connection.close()
+        self._detach()
 
     def close(self) -> None:
-        """Close the connection at once, unless the body was read completely and it returned to the pool."""
-        if not self._loop.is_closed():
-            super().close()
-            self.abort()
+        """Close the connection at once. It returns to the pool if the body was received completely."""
+        if self._is_attached and not self._loop.is_closed():
+            self._connection.close()
+        self._detach()
 
-    def abort(self) -> None:
-        """Close the connection from outside the reading task: a waiting `read` fails."""
-        connection = self._response.connection
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()
-        self._response.close()
+    @property
+    def _is_attached(self) -> bool:
+        """Whether the connection still belongs to this answer."""
+        return not self._is_closed and self._connection.exchange == self._exchange
 
-    def _buffered(self) -> bytes:
-        """Return the bytes received before the failure, which aiohttp raises first and would drop."""
-        content = self._response.content
-        content.set_exception(None)  # type: ignore[arg-type]  # not declared, but the initial value
-        return content.read_nowait()
+    def _detach(self) -> None:
+        self._is_closed = True
+        if self._inbox is not None and not self._inbox.is_ready:
+            self._inbox.failed(self._failure(network_errors.Truncated()))
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise self._failure(network_errors.Truncated())
+
+    def _failure(self, error: Exception) -> Exception:
+        return network_errors.disconnected(error, self._server, self.request_id)

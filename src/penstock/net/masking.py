@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
@@ -102,10 +103,15 @@ class Secrets:
 def secrets_in(headers: Mapping[str, str]) -> Iterable[str]:
     """Yield the values of headers whose name indicates a secret, with and without the scheme before it."""
     for name, value in headers.items():
-        words = _SECRET_NAMES if len(value) < _PLACEHOLDER else _SECRET_NAMES + _LIKELY_SECRET_NAMES
-        if any(word in name.lower() for word in words):
+        if _is_secret(name, len(value) >= _PLACEHOLDER):
             yield value
             yield value.partition(" ")[2]
+
+
+@lru_cache(512)
+def _is_secret(name: str, is_long: bool) -> bool:
+    words = _SECRET_NAMES + _LIKELY_SECRET_NAMES if is_long else _SECRET_NAMES
+    return any(word in name.lower() for word in words)
 
 
 def secrets_of(values: Iterable[str]) -> Iterable[str]:

@@ -1,6 +1,6 @@
-"""Converts errors of aiohttp and the system to exceptions of `penstock.errors`.
+"""Converts failures of connections to exceptions of `penstock.errors`.
 
-Exceptions are not chained: those of aiohttp contain the request with its headers, and print them.
+Exceptions are not chained: the text of a system error may contain the URL, with a key in its query.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import os
 import re
 import socket
 import ssl
-
-import aiohttp
 
 from penstock.errors import NetworkError, OpenResponsesError, ProtocolError
 
@@ -34,23 +32,80 @@ _TLS_REQUIRED_PAGE = re.compile(
     rb"|sent an HTTP request to an HTTPS server"  # Go
     rb"|speaking plain HTTP to an SSL-enabled server"  # Apache
 )
-_PLAIN_CAUSES = (aiohttp.ServerDisconnectedError, aiohttp.ClientResponseError, ConnectionResetError)
+
+
+class ConnectionFault(Exception):  # noqa: N818 - callers get `penstock.errors` instead
+    """A failure of a connection that the system does not report as an `OSError`."""
+
+
+class InvalidHttp(ConnectionFault):
+    """The server sent something other than HTTP/1."""
+
+
+class Unanswered(ConnectionFault):
+    """The server closed the connection before a response."""
+
+
+class Truncated(ConnectionFault):
+    """The connection ended in the middle of a body, or the body's framing is invalid."""
+
+
+class UndecodableBody(ConnectionFault):
+    """The body is not valid in its content encoding."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(encoding)
+        self.encoding = encoding
+
+
+class TimedOut(ConnectionFault):
+    """The server sent nothing for too long."""
+
+    def __init__(self, phase: str, seconds: float) -> None:
+        super().__init__(phase)
+        self.phase, self.seconds = phase, seconds
+
+
+class ProxyUnreachable(ConnectionFault):
+    """The connection to the proxy could not be established."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+class ProxyRefusal(ConnectionFault):
+    """The proxy did not open a tunnel."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status)
+        self.status, self.message = status, message
+
+
+_PLAIN_CAUSES = (Unanswered, InvalidHttp, ConnectionResetError)
 """How a server that requires TLS reacts to plain HTTP: it closes the connection, or sends TLS bytes."""
 
 
 def connection_failed(error: Exception, server: str, proxy: str, seconds: float | None) -> OpenResponsesError:
     """Return the error for a connection that could not be established."""
-    if isinstance(error, aiohttp.ClientHttpProxyError):
+    if isinstance(error, ProxyRefusal):
         message = f"the proxy {proxy} returned {error.status} {error.message}".rstrip()
         return NetworkError(message, code="proxy_error", status=error.status, phase="connect")
-    if isinstance(error, aiohttp.ClientProxyConnectionError):
-        server = f"the proxy {proxy}"
+    if isinstance(error, ProxyUnreachable):
+        server, error = f"the proxy {proxy}", error.reason
     if (tls_error := _tls_error(error, server, "connect")) is not None:
         return tls_error
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and error.errno is None:
         within = f" within {seconds:g} seconds (connect_timeout)" if seconds else ""
         return NetworkError(f"could not connect to {server}{within}", phase="connect")
-    return NetworkError(f"could not connect to {server}: {_reason(error)}", phase="connect")
+    if isinstance(error, (ConnectionResetError, ConnectionAbortedError)):
+        reason = (
+            "the connection was closed during the TLS handshake; if the server does not support TLS, "
+            "use http://"
+        )
+    else:
+        reason = _reason(error)
+    return NetworkError(f"could not connect to {server}: {reason}", phase="connect")
 
 
 def timed_out(server: str, phase: str, seconds: float | None, request_id: str | None = None) -> NetworkError:
@@ -61,8 +116,10 @@ def timed_out(server: str, phase: str, seconds: float | None, request_id: str | 
 
 
 def disconnected(error: Exception, server: str, request_id: str | None = None) -> OpenResponsesError:
-    """Return the error for a connection that broke after the request was sent."""
-    if isinstance(error, aiohttp.ClientResponseError):
+    """Return the error for a connection that broke or timed out after the request was sent."""
+    if isinstance(error, TimedOut):
+        return timed_out(server, error.phase, error.seconds, request_id)
+    if isinstance(error, InvalidHttp):
         message = f"{server} did not return valid HTTP: check the scheme and the port of its address"
         return ProtocolError(message, code="invalid_http", request_id=request_id)
     if (tls_error := _tls_error(error, server, "cut")) is not None:
@@ -97,46 +154,35 @@ def _openssl_reason(error: ssl.SSLError) -> str:
 
 
 def _tls_error(error: Exception, server: str, phase: str) -> NetworkError | None:
-    for cause in _causes(error):
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            message = f"the certificate of {server} is not trusted: {cause.verify_message}; check ca_file"
-            return NetworkError(message, code="certificate_error", phase=phase)
-        if isinstance(cause, ssl.SSLError):
-            if is_not_tls(cause):
-                return NetworkError(TLS_NOT_SUPPORTED.format(place=server), code="tls_error", phase=phase)
-            for name, message in _TLS_ALERTS.items():
-                if name in _openssl_reason(cause):
-                    return NetworkError(f"{server}: {message}", code="tls_error", phase=phase)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        message = f"the certificate of {server} is not trusted: {error.verify_message}; check ca_file"
+        return NetworkError(message, code="certificate_error", phase=phase)
+    if isinstance(error, ssl.SSLError):
+        if is_not_tls(error):
+            return NetworkError(TLS_NOT_SUPPORTED.format(place=server), code="tls_error", phase=phase)
+        for name, message in _TLS_ALERTS.items():
+            if name in _openssl_reason(error):
+                return NetworkError(f"{server}: {message}", code="tls_error", phase=phase)
     return None
 
 
-def _causes(error: Exception) -> list[BaseException | None]:
-    """Return the system's exceptions inside an exception of aiohttp."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return [error.certificate_error]
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return [error.os_error]
-    return [error.__cause__, error]
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (ConnectionRefusedError, "connection refused. Is the server running, and is the port right?"),
+    (socket.gaierror, "the host name cannot be resolved; check the address"),
+    (UnicodeError, "the host name cannot be resolved; check the address"),
+    (Unanswered, "the server closed it without a response"),
+    (Truncated, "it ended in the middle of the body"),
+)
 
 
 def _reason(error: Exception) -> str:
-    cause = _causes(error)[-1]
-    if isinstance(cause, ConnectionRefusedError):
-        return "connection refused. Is the server running, and is the port right?"
-    if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, socket.gaierror):
-        return "the host name cannot be resolved; check the address"
-    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(cause, ConnectionResetError):
-        return (
-            "the connection was closed during the TLS handshake; if the server does not support TLS, "
-            "use http://"
-        )
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the server closed it without a response"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "it ended in the middle of the body"
-    for system_error in _causes(error):
-        if isinstance(system_error, ssl.SSLError) and (reason := _openssl_reason(system_error)):
+    if isinstance(error, UndecodableBody):
+        return f"the body is not valid {error.encoding}, although that is its content encoding"
+    for kind, reason in _REASONS:
+        if isinstance(error, kind):
             return reason
-        if isinstance(system_error, OSError) and system_error.errno:
-            return os.strerror(system_error.errno)  # its own text may contain the URL with the query
+    if isinstance(error, ssl.SSLError) and (openssl_reason := _openssl_reason(error)):
+        return openssl_reason
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)  # its own text may contain the address
     return type(error).__name__

@@ -41,8 +41,9 @@ class UpstreamSource(Protocol):
     def resume(self) -> None:
         """Continue reading: the receiver has consumed everything."""
 
-    async def finish(self) -> None:
-        """Read the rest without calling back, so that the connection can be reused."""
+    def finish(self) -> None:
+        """Stop calling back: the answer was read. The connection reads the rest by itself, for a short time,
+        so that it can be reused; else it is closed."""
 
     def close(self) -> None:
         """Stop reading at once. Closing twice is allowed."""
@@ -78,15 +79,16 @@ class PulledSource(ABC):
     def resume(self) -> None:
         self._may_read.set()
 
-    def close(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
+    def finish(self) -> None:
+        self._stop_reading()
 
-    async def _stop_reading(self) -> None:
+    def close(self) -> None:
+        self._stop_reading()
+
+    def _stop_reading(self) -> None:
         """Stop the reading task: there are no more callbacks."""
         if self._reading is not None:
             self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _read_all(self, callbacks: SourceCallbacks) -> None:
         try:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from functools import cache
 
 from penstock.errors import InvalidRequestError
+
+_PROTOCOLS = ["http/1.1"]
+
+
+@cache
+def default_tls_context() -> ssl.SSLContext:
+    """Return the context that trusts the authorities of the system. Loading them takes time."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(_PROTOCOLS)
+    return context
 
 
 def tls_context(
     ca_file: str | None, client_cert: str | None, client_key: str | None
-) -> ssl.SSLContext | bool:
-    """Return a TLS context, or True for aiohttp's own if there are no files to load."""
+) -> ssl.SSLContext | None:
+    """Return a TLS context, or None for the default if there are no files to load."""
     if not ca_file and not client_cert:
-        return True
+        return None
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
@@ -23,6 +34,7 @@ def tls_context(
             context.load_cert_chain(client_cert, client_key, password=_no_password)
         except (OSError, ValueError) as error:
             raise _invalid_file("client_cert", error) from None
+    context.set_alpn_protocols(_PROTOCOLS)
     return context
 
 

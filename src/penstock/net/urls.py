@@ -15,6 +15,7 @@ from penstock.errors import InvalidRequestError
 _EXAMPLE = "http://127.0.0.1:8080/v1"
 _PORTS = {"http": 80, "https": 443}
 _VERSION = re.compile(r"/v\d", re.IGNORECASE)
+_SENT_UNESCAPED = "/?%:@!$&'()*+,;=-._~[]|"
 _UNESCAPED = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
@@ -49,6 +50,20 @@ class Address(Struct, frozen=True):
         names = {pair.partition("=")[0] for pair in own}
         base = [pair for pair in self.query.split("&") if pair and pair.partition("=")[0] not in names]
         return urlunsplit((self.scheme, self.authority, f"{self.path}/{path}", "&".join([*base, *own]), ""))
+
+    @property
+    def host_header(self) -> str:
+        """The host, and the port unless it is the scheme's own."""
+        return host_and_port(self.host, None if self.port == _PORTS[self.scheme] else self.port)
+
+    def request_target(self, url: str) -> str:
+        """Return the path and the query of a URL of this server, as they are sent."""
+        origin = f"{self.scheme}://{self.authority}"
+        target = url[len(origin) :].partition("#")[0]
+        if not url.startswith(origin) or target[:1] not in ("", "/", "?"):
+            raise ValueError("the URL belongs to another server")
+        target = quote(target, safe=_SENT_UNESCAPED)
+        return target if target.startswith("/") else "/" + target
 
     def from_root(self, path: str) -> str:
         """Return a URL on the same server, outside the endpoint."""
@@ -102,6 +117,18 @@ def _path_and_advice(path: str, origin: str, form: Form) -> tuple[str, str]:
 
 def _invalid_url(message: str) -> InvalidRequestError:
     return InvalidRequestError(message, code="invalid_base_url", param="base_url")
+
+
+def host_and_port(host: str, port: int | None) -> str:
+    """Return a host and a port as they are sent, in ASCII."""
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:
+            host = quote(host)  # an impossible name, which cannot be resolved
+    if ":" in host:
+        host = f"[{host}]"
+    return host if port is None else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:

@@ -252,7 +252,7 @@ class RecordedSource(PulledSource):
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:  # noqa: ARG002
         return data
 
-    async def finish(self) -> None:
+    def finish(self) -> None:
         """Do nothing: there is nothing left to read."""
 
 

@@ -6,14 +6,12 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from urllib.parse import urlunsplit
-from weakref import WeakSet
 
 from penstock.client.config import ClientConfig
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, target_for
 from penstock.dialects.registry import rendered_dialect, unknown
 from penstock.errors import InvalidRequestError, NotFoundError, OpenResponsesError
-from penstock.net.answer import HttpAnswer
 from penstock.net.config import check_headers, check_key
 from penstock.net.error_responses import client_closed, refusal
 from penstock.net.masking import Secrets
@@ -47,7 +45,6 @@ class HttpUpstream:
         self.keys = KeyRing(keys, clock=clock)
         self._transport = Transport(_config(target).connections(), self._address, _refusal_in(self.dialect))
         self._transport.check()
-        self._answers: WeakSet[HttpAnswer] = WeakSet()
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -61,21 +58,17 @@ class HttpUpstream:
         if self._is_closed:
             raise client_closed()
         check_headers(headers)
-        answer = await self._transport.send(
+        return await self._transport.send(
             "POST",
             self._address.under(request.path),
             accept=_ACCEPT,
             body=request.data or encode(request.body),
             headers=_lowered(headers) | _lowered(request.headers) | self._key(key),
         )
-        self._answers.add(answer)
-        return answer
 
     async def aclose(self) -> None:
         """Close every connection; responses that are still being read fail."""
         self._is_closed = True
-        for answer in list(self._answers):
-            answer.abort()  # aiohttp closes connections without waking the tasks that read from them
         await self._transport.aclose()
 
     def _key(self, key: str) -> dict[str, str]:

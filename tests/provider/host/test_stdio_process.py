@@ -333,9 +333,9 @@ def test_keys_and_messages_are_never_logged(upstream: ScriptedUpstream, penstock
         assert SECRET_KEY not in json.dumps(host.lines)
 
 
-def test_aiohttp_is_not_imported_before_the_first_request() -> None:
+def test_the_http_parser_is_not_imported_before_the_first_request() -> None:
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
     run = subprocess.run(command(), input=b"", capture_output=True, timeout=60, env=environment)
     imported = [line.rpartition("|")[2].strip() for line in run.stderr.decode().splitlines() if "|" in line]
     assert "penstock.provider.host.stdio" in imported
-    assert "aiohttp" not in imported
+    assert "httptools" not in imported

@@ -263,8 +263,7 @@ class Turn:
         try:
             await self._relay.forward(source, upstream.dialect, plan)
             await self._finish()
-            with self._watch.waiting():
-                await source.finish()
+            source.finish()
         finally:
             source.close()
 

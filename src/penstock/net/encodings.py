@@ -1,0 +1,183 @@
+"""Decodes compressed bodies piece by piece, so that a small response cannot fill the memory.
+
+Requests ask for uncompressed responses, but some servers compress them all the same.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from penstock.net.network_errors import UndecodableBody
+
+PIECE = 64 * 1024
+"""Bytes. The approximate output of one step."""
+_MOST_MEMBERS = 4096
+"""A gzip body may have several members; each takes time, even if it is empty."""
+_ZSTD_INPUT = 256
+"""Bytes. zstd's decoder has no limit for its output, but this much input expands to 8 MB at most."""
+_ZSTD_WINDOW = 8 * 1024 * 1024
+"""RFC 9659: the maximum window size of zstd over HTTP."""
+
+
+class BodyDecoder(ABC):
+    """Decodes one body: `feed` it, then `read` while it `has_more`."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._input = b""
+        self._is_started = False
+
+    def feed(self, data: bytes) -> None:
+        self._input = self._input + data if self._input else data
+        self._is_started = True
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another `read` may return something without more input."""
+        return bool(self._input)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the body may end here. An empty body is complete."""
+        return not self._is_started or self._is_finished
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """Return the next decoded bytes, which may be empty; raise `UndecodableBody`."""
+
+    @property
+    @abstractmethod
+    def _is_finished(self) -> bool: ...
+
+
+class _ZlibDecoder(BodyDecoder):
+    """Decodes gzip, with any number of members, and deflate, with or without zlib's header."""
+
+    def __init__(self, encoding: str, window_bits: int | None) -> None:
+        super().__init__(encoding)
+        self._window_bits = window_bits
+        self._decoder: zlib._Decompress | None = None
+        self._members = 0
+        self._is_full = False
+        """Whether the last step stopped at its limit: the decoder may hold more output."""
+
+    @property
+    def has_more(self) -> bool:
+        return self._is_full or (bool(self._input) and not self._waits_for_header)
+
+    @property
+    def _waits_for_header(self) -> bool:
+        return self._window_bits is None and len(self._input) < 2
+
+    def read(self) -> bytes:
+        if self._waits_for_header:
+            return b""
+        decoder = self._decoder or self._next_member()
+        try:
+            data = decoder.decompress(self._input, PIECE)
+        except zlib.error:
+            raise UndecodableBody(self._encoding) from None
+        self._is_full = len(data) == PIECE and not decoder.eof
+        self._input = decoder.unconsumed_tail
+        if decoder.eof:
+            self._input = decoder.unused_data
+            self._decoder = None
+        return data
+
+    def _next_member(self) -> zlib._Decompress:
+        self._members += 1
+        is_gzip = self._window_bits is not None and self._window_bits > zlib.MAX_WBITS
+        if self._members > (_MOST_MEMBERS if is_gzip else 1):
+            raise UndecodableBody(self._encoding)
+        if self._window_bits is None:
+            has_header = self._input[0] & 15 == 8 and int.from_bytes(self._input[:2], "big") % 31 == 0
+            self._window_bits = zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
+        self._decoder = zlib.decompressobj(self._window_bits)
+        return self._decoder
+
+    @property
+    def _is_finished(self) -> bool:
+        return self._members > 0 and self._decoder is None and not self._input
+
+
+class _BrotliDecoder(BodyDecoder):
+    """Decodes brotli: one stream, with nothing after its end."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(encoding)
+        import brotli  # type: ignore[import-untyped]
+
+        self._errors: type[Exception] = brotli.error
+        self._decoder = brotli.Decompressor()
+        self._is_full = False
+
+    @property
+    def has_more(self) -> bool:
+        return self._is_full or bool(self._input)
+
+    def read(self) -> bytes:
+        data = b""
+        if self._decoder.can_accept_more_data():
+            data, self._input = self._input, b""
+        try:
+            decoded: bytes = self._decoder.process(data, output_buffer_limit=PIECE)
+        except self._errors:
+            raise UndecodableBody(self._encoding) from None
+        # The decoder does not say whether it holds more output: only an empty step does.
+        self._is_full = bool(decoded) and not self._decoder.is_finished()
+        if self._decoder.is_finished() and self._input:
+            raise UndecodableBody(self._encoding)
+        return decoded
+
+    @property
+    def _is_finished(self) -> bool:
+        return bool(self._decoder.is_finished())
+
+
+class _ZstdDecoder(BodyDecoder):
+    """Decodes zstd, with any number of frames."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(encoding)
+        import zstandard
+
+        self._errors: type[Exception] = zstandard.ZstdError
+        self._new = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj
+        self._decoder = self._new()
+
+    def read(self) -> bytes:
+        pieces: list[bytes] = []
+        size = at = 0
+        while at < len(self._input) and size < PIECE:
+            if self._decoder.eof:
+                self._decoder = self._new()
+            end = at + _ZSTD_INPUT
+            try:
+                pieces.append(self._decoder.decompress(self._input[at:end]))
+            except self._errors:
+                raise UndecodableBody(self._encoding) from None
+            size += len(pieces[-1])
+            at = min(end, len(self._input)) - len(self._decoder.unused_data)
+        self._input = self._input[at:]
+        return b"".join(pieces)
+
+    @property
+    def _is_finished(self) -> bool:
+        return bool(self._decoder.eof)
+
+
+_DECODERS: dict[str, Callable[[], BodyDecoder]] = {
+    "gzip": lambda: _ZlibDecoder("gzip", zlib.MAX_WBITS | 16),
+    "x-gzip": lambda: _ZlibDecoder("gzip", zlib.MAX_WBITS | 16),
+    "deflate": lambda: _ZlibDecoder("deflate", None),
+    "br": lambda: _BrotliDecoder("br"),
+    "zstd": lambda: _ZstdDecoder("zstd"),
+}
+
+
+def decoder_for(encoding: str) -> BodyDecoder | None:
+    """Return a decoder for a `content-encoding`; None for bodies that are passed on as they are."""
+    make = _DECODERS.get(encoding.strip().lower()) if encoding else None
+    return make() if make is not None else None

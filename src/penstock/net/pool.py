@@ -1,0 +1,99 @@
+"""The connections to one server: those in use, and idle ones for the next request."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+
+from penstock.net.connection import UpstreamConnection
+
+IDLE_SECONDS = 15.0
+"""How long an idle connection is kept. Servers close theirs sooner or later as well."""
+
+
+class ConnectionPool:
+    """Opens no connections itself, and does not limit them: streams are long, and a request must not wait for
+    one to end. Belongs to one event loop."""
+
+    def __init__(self, *, keep_alive: bool, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._keep_alive = keep_alive
+        self._idle_seconds = idle_seconds
+        self._loop = asyncio.get_running_loop()
+        self._open: set[UpstreamConnection] = set()
+        self._idle: dict[str, dict[UpstreamConnection, float]] = {}
+        """By route: idle connections and since when, the most recently used last."""
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_closed = False
+
+    @property
+    def idle(self) -> int:
+        """The number of idle connections."""
+        return sum(map(len, self._idle.values()))
+
+    def add(self, connection: UpstreamConnection) -> None:
+        """Keep track of a new connection. It is closed at once if the pool was closed in the meantime."""
+        if connection.transport is None or self.is_closed:
+            connection.abort()
+        else:
+            self._open.add(connection)
+
+    def take(self, route: str) -> UpstreamConnection | None:
+        """Return the idle connection that was used last, None if there is none."""
+        idle = self._idle.get(route)
+        while idle:
+            connection, _ = idle.popitem()
+            transport = connection.transport
+            if transport is not None and not transport.is_closing() and not is_ended(transport):
+                return connection
+            connection.abort()
+        return None
+
+    def released(self, connection: UpstreamConnection) -> None:
+        """Take a connection that is ready for another request."""
+        if self.is_closed or not self._keep_alive:
+            connection.abort()
+            return
+        self._idle.setdefault(connection.route, {})[connection] = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._idle_seconds, self._close_idle)
+
+    def lost(self, connection: UpstreamConnection) -> None:
+        """Forget a connection that has ended."""
+        self._open.discard(connection)
+        idle = self._idle.get(connection.route)
+        if idle is not None:
+            idle.pop(connection, None)
+
+    def close(self) -> None:
+        """Close every connection at once; exchanges fail."""
+        self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._idle.clear()
+        for connection in list(self._open):
+            connection.abort()
+
+    def _close_idle(self) -> None:
+        """Close connections that were idle for too long, and look again when the next one may be."""
+        self._timer = None
+        limit = self._loop.time() - self._idle_seconds
+        for idle in self._idle.values():
+            for connection, since in list(idle.items()):
+                if since <= limit:
+                    del idle[connection]
+                    connection.abort()
+        times = [since for idle in self._idle.values() for since in idle.values()]
+        if times:
+            self._timer = self._loop.call_at(min(times) + self._idle_seconds, self._close_idle)
+
+
+def is_ended(transport: asyncio.BaseTransport | None) -> bool:
+    """Return whether the server has closed an idle connection, although the event loop does not know it yet.
+    A request on such a connection would fail, and could not be repeated."""
+    socket = transport.get_extra_info("socket") if transport is not None else None
+    if socket is None or not hasattr(select, "poll"):  # Windows has no `poll`
+        return False
+    poll = select.poll()
+    poll.register(socket.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
