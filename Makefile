@@ -111,14 +111,8 @@ dist: $(READY) ## Build the wheel and the sdist, install each into a clean envir
 docs: $(READY) ## Regenerate the generated parts of docs/
 	$(BIN)/python docs/generate.py
 
-bench: $(READY) ## Run the benchmarks; results go to bench/results
-	$(BIN)/python -m bench.core
-	$(BIN)/python -m bench.dialects
-	$(BIN)/python -m bench.consumer
-	$(BIN)/python -m bench.tokens
-	$(BIN)/python -m bench.gateway
-	$(BIN)/python -m bench.store
-	$(BIN)/python -m bench.startup
+bench: $(READY) ## Run the benchmarks, and write docs/performance.md (ARGS=--quick takes less than two minutes)
+	$(BIN)/python -m bench $(ARGS)
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .

@@ -1,10 +1,8 @@
 """Benchmark of the store: `python -m bench.store`.
 
 Everything is measured in one run. The two sides of a comparison take turns, and a ratio is the median over
-the rounds:
+the rounds. (`python -m bench` measures what the store adds to a turn.)
 
-- *turns*: CPU time of the gateway per chunk, and the time until the first event with a model that waits for
-  a tenth of a second, with the store as a multiple of without;
 - *many*: a store with 100,000 responses compared with one of 1,000: memory, and the time to find something,
   to open the file, and to delete the oldest tenth;
 - *chain*: turn 2,000 of a chain compared with turn 20, and the store's share of the time.
@@ -23,16 +21,13 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-import aiohttp
-
-from bench.servers import CHUNKS, PACES, ask, client, cpu_of, gateway, upstream
+from bench.lab.bodies import body_for
+from bench.lab.instruments import build, post, upstream
+from bench.lab.servers import gateway
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredItem
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 
 RESULTS = Path(__file__).parent / "results" / "store.json"
-STREAMS, TURNS = 32, 30
-ROUNDS = {"paced": 4, "flood": 19}
-KEPT = {"stored": True, "not stored": False}
 
 FEW, MANY, PRUNED = 1_000, 100_000, 10_000
 AT_ONCE = 1_000
@@ -56,47 +51,6 @@ Times = tuple[list[float], list[float]]
 def ratio(times: Times) -> float:
     """The first side as a multiple of the second."""
     return median(one / other for one, other in zip(*times, strict=True))
-
-
-# Turns with and without the store
-
-
-async def measure_turns(folder: Path, address: str) -> dict[str, object]:
-    store = folder / "turns.sqlite"
-    with gateway(folder, address, str(store)) as (url, pid):
-        async with client() as session:
-            cpu = {pace: await _cpu(session, url, pid, pace) for pace in PACES}
-            first = await _first(session, url)
-    return {
-        "cpu_us_per_chunk": {pace: _summary(each, 1e6) for pace, each in cpu.items()},
-        "cpu_ratio": {pace: round(ratio(each), 2) for pace, each in cpu.items()},
-        "first_event_ms": _summary(first, 1e3),
-        "first_event_ratio": round(ratio(first), 3),
-    }
-
-
-async def _cpu(session: aiohttp.ClientSession, url: str, pid: int, pace: str) -> Times:
-    """Return the seconds per chunk."""
-    found: Times = ([], [])
-    for number in range(1 + ROUNDS[pace]):
-        for is_stored, times in zip(KEPT.values(), found, strict=True):
-            before = cpu_of(pid)
-            await asyncio.gather(*(ask(session, url, pace, store=is_stored) for _ in range(STREAMS)))
-            if number:  # the first round warms up
-                times.append((cpu_of(pid) - before) / (STREAMS * CHUNKS))
-    return found
-
-
-async def _first(session: aiohttp.ClientSession, url: str) -> Times:
-    found: Times = ([], [])
-    for _ in range(TURNS):
-        for is_stored, times in zip(KEPT.values(), found, strict=True):
-            times.append(await ask(session, url, "thinking", store=is_stored))
-    return found
-
-
-def _summary(times: Times, scale: float) -> dict[str, float]:
-    return {kind: round(scale * median(each), 1) for kind, each in zip(KEPT, times, strict=True)}
 
 
 # Many responses
@@ -240,8 +194,8 @@ async def measure_chain(folder: Path, address: str) -> dict[str, object]:
         await _keep(store, "link", number, number - 1)
     read = await _reading(store)
     await store.aclose()
-    with gateway(folder, address, str(file)) as (url, _):
-        turns = await _continuing(url)
+    with gateway(folder, address, store=str(file)) as server:
+        turns = _continuing(server.port)
     return {
         "turns": LONG,
         "turn_ms": round(1e3 * median(turns[0]), 1),
@@ -262,28 +216,26 @@ async def _reading(store: SqliteStore) -> float:
     return median(times)
 
 
-async def _continuing(url: str) -> Times:
+def _continuing(port: int) -> Times:
     """Return the seconds for the last and for the twentieth turn; each branches off the chain."""
     found: Times = ([], [])
-    async with client() as session:
-        for number in range(1 + CHAIN_ROUNDS):
-            for place, times in zip((LONG, SHORT), found, strict=True):
-                began = perf_counter()
-                await ask(session, url, "at once", previous_response_id=f"link_{place - 1}")
-                if number:  # the first round warms up
-                    times.append(perf_counter() - began)
+    for number in range(1 + CHAIN_ROUNDS):
+        for place, times in zip((LONG, SHORT), found, strict=True):
+            began = perf_counter()
+            post(port, body_for("fake-c1", previous_response_id=f"link_{place - 1}"))
+            if number:  # the first round warms up
+                times.append(perf_counter() - began)
     return found
 
 
 async def main() -> int:
-    with tempfile.TemporaryDirectory() as name:
+    build()
+    with tempfile.TemporaryDirectory() as name, upstream() as address:
         folder = Path(name)
-        async with upstream() as address:
-            result = {
-                "many": await measure_many(folder),  # first, because the others leave memory allocated
-                "turns": await measure_turns(folder, address),
-                "chain": await measure_chain(folder, address),
-            }
+        result = {
+            "many": await measure_many(folder),  # first, because the other leaves memory allocated
+            "chain": await measure_chain(folder, address),
+        }
     print(json.dumps(result, indent=2))
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
     return 0

@@ -6,6 +6,8 @@ import asyncio
 import http.client
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,6 +78,19 @@ def post(port: int, path: str, body: Json | None = None) -> tuple[int, bytes]:
         return answer.status, answer.read()
     finally:
         connection.close()
+
+
+def test_a_gateway_starts_without_what_few_gateways_need() -> None:
+    """Compactions need ciphers, a configuration file TOML: both are imported when they are used."""
+    script = (
+        "import sys\n"
+        "import penstock.application\n"
+        "from penstock.gateway.history.sealing import load_sealer\n"
+        "load_sealer({}, None)\n"
+        "sys.exit(', '.join(sorted({'cryptography', 'tomllib', 'difflib'} & set(sys.modules))) or None)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 def test_a_mounted_application_serves_responses_and_parts(tmp_path: Path) -> None:

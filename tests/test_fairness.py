@@ -93,6 +93,12 @@ def test_objects_and_references_add_to_the_weight(body: bytes, is_heavy: bool) -
     assert weight_of(body.decode()) == weight_of(body)
 
 
+@pytest.mark.parametrize("length", [16 * 1024 + 1, 100_000, HEAVY - 1, HEAVY, 2 * HEAVY])
+@pytest.mark.parametrize("objects", [0, 1, 1000])
+def test_every_object_weighs_the_same_in_a_body_of_any_size(length: int, objects: int) -> None:
+    assert weight_of(b"{" * objects + b"x" * (length - objects)) == length + 64 * objects
+
+
 def test_a_slice_lets_other_tasks_run_only_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     ran: list[object] = []

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from penstock.dialects.plan import Target
 from penstock.dialects.registry import RENDERED, rendered_dialect
 from penstock.dialects.tool_fields import without_encryption
+from penstock.dialects.toolset import plan_for as toolset_plan
+from penstock.dialects.toolset import tools_of
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.tools import FunctionTool, NamespaceTool, ToolSearchTool
 from tests.dialects.render_cases import WEATHER, dropped, plan_for
 
 FIELDS: dict[str, Any] = {
@@ -92,3 +97,26 @@ def test_a_schema_without_the_mark_is_not_touched() -> None:
     endless: dict[str, Any] = {}
     endless["properties"] = {"a": endless}
     assert without_encryption(endless) is endless
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+@pytest.mark.parametrize("other", [{}, CLEAN, MARKED, deep(100_000)])
+def test_each_schema_is_cleaned_whatever_the_others_are(other: dict[str, Any]) -> None:
+    """All schemas are searched at once; one that is nested too deeply must not hide the others."""
+    request = CreateResponse(
+        tools=[
+            FunctionTool(name="other", parameters=other),
+            NamespaceTool(name="n", tools=[FunctionTool(name="send", parameters=MARKED)]),
+            ToolSearchTool(execution="client", parameters=MARKED),
+        ]
+    )
+    specs, diagnostics = tools_of(toolset_plan(request, Target("m")))
+    assert [spec.parameters for spec in specs[1:]] == [CLEAN, CLEAN]
+    assert len(diagnostics) == 1
+    assert "parameters.encrypted" in diagnostics[0].message

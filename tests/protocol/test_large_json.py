@@ -81,11 +81,11 @@ def test_characters_in_strings_are_not_counted_as_values(value: Any, slice: int)
             assert has_more_values(data, expected - 1)
 
 
-@given(json_values)
-def test_a_document_is_parsed_and_encoded_in_pieces_without_a_difference(value: Any) -> None:
+@given(json_values, st.sampled_from([2, 10, 40]))
+def test_a_document_is_parsed_and_encoded_in_pieces_without_a_difference(value: Any, at_once: int) -> None:
     data = msgspec.json.encode(value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large_json, "_AT_ONCE_VALUES", 2)
+        patch.setattr(large_json, "_AT_ONCE_VALUES", at_once)
         patch.setattr(large_json, "_AT_ONCE_BYTES", 8)
         patch.setattr(large_json, "_MEMBERS_AT_ONCE", 1)
         assert parse_in_pieces(data) == parse(data) == value

@@ -17,7 +17,7 @@ from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode
 from penstock.store import keeper as keeper_module
-from penstock.store.contract import LOCAL, Closed, Opened, StoredResponse, Trace
+from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredResponse, Trace
 from penstock.store.keeper import NOT_DURABLE, CacheKeeper, StoreKeeper
 from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import ReasoningCache
@@ -336,3 +336,69 @@ def test_a_turn_that_is_much_faster_than_the_disk_waits_for_it(monkeypatch: pyte
 
     asyncio.run(keep())
     assert 5 <= len(settled) <= 10, "about once per kilobyte, not for every delta"
+
+
+def test_the_json_of_what_was_kept_is_not_encoded_again(tmp_path: Path) -> None:
+    """The log, the record and the client share it."""
+
+    async def keep() -> None:
+        store = await open_sqlite_store(tmp_path / "store.sqlite")
+        made = machine()
+        keeper = StoreKeeper(store, opened(made))
+        begin, end = made.start(), made.finish(FinishReason.STOP)
+        for events in (begin, end):
+            await keeper.keep(events)
+            for event in events:
+                assert keeper.json_of(event) is keeper.json_of(event)
+                assert keeper.json_of(event) == encode(event)
+        [*_, last] = await read(store, "resp_1")
+        assert last.data is keeper.json_of(end[-1]) or last.data == encode(end[-1])
+        stored = await store.get(LOCAL, "resp_1")
+        assert stored is not None
+        assert stored.response == encode(made.snapshot)
+        other = machine().start()[0]
+        assert keeper.json_of(other) == encode(other)
+        await store.aclose()
+
+    asyncio.run(keep())
+
+
+class Recorder(MemoryStore):
+    """Remembers what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logged: list[LoggedEvent] = []
+        self.soon: list[bool] = []
+
+    def log(self, id: str, events: Sequence[LoggedEvent], *, soon: bool = False) -> None:
+        self.logged += events
+        self.soon.append(soon)
+        super().log(id, events, soon=soon)
+
+
+def test_json_that_is_known_is_stored_as_it_is() -> None:
+    async def keep() -> None:
+        store, made = Recorder(), machine()
+        keeper = StoreKeeper(store, opened(made))
+        await keeper.keep(made.start())
+        events = made.apply(TextDelta("a"))
+        assert keeper.can_log(events)
+        known: list[bytes | None] = [encode(event) for event in events]
+        keeper.log(events, [None, *known[1:]])
+        assert [each.data for each in store.logged[2:]] == known
+        assert store.logged[3].data is known[1]
+
+    asyncio.run(keep())
+
+
+def test_the_end_of_an_item_is_written_soon() -> None:
+    async def keep() -> None:
+        store, made = Recorder(), machine()
+        keeper = StoreKeeper(store, opened(made))
+        await keeper.keep(made.start())
+        await keeper.keep(made.apply(TextDelta("a")))
+        await keeper.keep(made.apply(ToolCallDelta("k", id="call_1", name="f", arguments="{}", whole=True)))
+        assert store.soon == [False, False, True]  # the call ends the message before it
+
+    asyncio.run(keep())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -21,10 +22,13 @@ from penstock.protocol.items import (
     Message,
     ReasoningItem,
 )
-from penstock.protocol.wire import encode
+from penstock.protocol.wire import decode, encode
+from penstock.store import reasoning_memory
 from penstock.store.contract import LOCAL, Closed, Opened, StoredItem
 from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import ReasoningCache, context_of, reasoning_by_call, restore_reasoning
+
+T = TypeVar("T")
 
 ASKED = Message(role="user", content="where is it?")
 CONTEXT = context_of([ASKED])
@@ -179,6 +183,30 @@ def test_rewritten_arguments_are_the_same_arguments() -> None:
 def test_nothing_is_restored_for_another_tenant() -> None:
     history: list[Item] = [ASKED, ReasoningItem(id="rs_1"), call()]
     assert Answer(reasoning(), call()).restored(*history, tenant="other") == history
+
+
+@pytest.mark.parametrize("history", [[ASKED, ReasoningItem(id="rs_1"), call()], [ASKED, call()]])
+def test_remembered_reasoning_is_read_where_the_caller_wants(
+    history: list[Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long history may have thousands of reasoning items, and the event loop must not wait for them."""
+    threads: set[int] = set()
+
+    def noted(data: bytes, type: Any) -> Any:
+        threads.add(threading.get_ident())
+        return decode(data, type)
+
+    async def run(function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.to_thread(function, *args)
+
+    async def restored() -> list[Item]:
+        cache = Answer(reasoning(), call()).cache
+        return await restore_reasoning([cache], LOCAL, history, run)
+
+    monkeypatch.setattr(reasoning_memory, "decode", noted)
+    assert [item.type for item in asyncio.run(restored())] == ["message", "reasoning", "function_call"]
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_the_cache_forgets_after_an_hour() -> None:

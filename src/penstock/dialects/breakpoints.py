@@ -50,9 +50,13 @@ def is_marked(message: Message) -> bool:
 
 
 def _item_has_breakpoint(item: Item) -> bool:
-    lists = (getattr(item, name, None) for name in _CONTENT)
-    parts = (part for parts in lists if isinstance(parts, list) for part in parts)
-    return has_breakpoint(item) or any(isinstance(part, Wire) and has_breakpoint(part) for part in parts)
+    if has_breakpoint(item):
+        return True
+    for name in _CONTENT:
+        parts = getattr(item, name, None)
+        if isinstance(parts, list) and any(isinstance(part, Wire) and has_breakpoint(part) for part in parts):
+            return True
+    return False
 
 
 def _tools_have_breakpoint(tools: Iterable[Tool]) -> bool:

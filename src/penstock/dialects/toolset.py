@@ -8,6 +8,7 @@ left out, with a diagnostic that names it (ask B3).
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from penstock.dialects.breakpoints import has_breakpoint
 from penstock.dialects.plan import Plan, Target
 from penstock.dialects.presets.rows import vendor_facts
-from penstock.dialects.tool_fields import report_tool_fields, without_encryption
+from penstock.dialects.tool_fields import any_encryption, report_tool_fields, without_encryption
 from penstock.errors import DecodeError
 from penstock.protocol.call_outputs import with_call_ids
 from penstock.protocol.errors import Diagnostic
@@ -96,10 +97,12 @@ def tools_of(
     `web_search` is offered by the dialect as the upstream's own tool.
     """
     diagnostics = Diagnostics()
-    report_tool_fields(declared_tools(plan.request), diagnostics)
-    names = _ToolNames(plan)
+    declared = declared_tools(plan.request)
+    has_encryption = any_encryption(declared)
+    report_tool_fields(declared, diagnostics, has_encryption=has_encryption)
+    names = _ToolNames(plan, declared)
     specs: dict[str, ToolSpec] = {}
-    for namespace, tool in flat(declared_tools(plan.request)):
+    for namespace, tool in flat(declared):
         family = family_of(tool)
         if web_search is not None and tool.type == WEB_SEARCH:
             continue
@@ -111,8 +114,9 @@ def tools_of(
         identity = names.identity(family, tool, namespace)
         if allowed_only and not names.allows(identity):
             continue
-        spec = _spec(family, tool, identity.upstream_name)
-        if specs.setdefault(spec.name, spec) != spec:
+        spec = _spec(family, tool, identity.upstream_name, has_encryption)
+        first = specs.setdefault(spec.name, spec)
+        if first is not spec and first != spec:
             diagnostics.report(
                 "repeated_tool",
                 f"the tool {identity.name!r} was declared twice; the first declaration is used",
@@ -142,9 +146,10 @@ def choice_of(
 
 
 def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> UpstreamToolChoice:
-    names = _ToolNames(plan)
+    declared = declared_tools(plan.request)
+    names = _ToolNames(plan, declared)
     offered = {spec.name for spec in specs}
-    for namespace, tool in flat(declared_tools(plan.request)):
+    for namespace, tool in flat(declared):
         family = family_of(tool)
         if family is None or not _refers_to(reference, family, tool, namespace):
             continue
@@ -177,15 +182,18 @@ def _why_no_tools(plan: Plan) -> str:
 class _ToolNames:
     """The plan's names, and names for tools of items that the plan does not know."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._declared = plan.tools
-        choice = plan.request.tool_choice
-        self._all = ToolIdentityMap(declared_tools(plan.request), choice)
-        self.filters = isinstance(choice, AllowedTools) and choice.mode != "none"
+    def __init__(self, plan: Plan, declared: list[Tool]) -> None:
+        self._known, self._declared, self._choice = plan.tools, declared, plan.request.tool_choice
+        self.filters = isinstance(self._choice, AllowedTools) and self._choice.mode != "none"
+
+    @cached_property
+    def _all(self) -> ToolIdentityMap:
+        """Made only if needed: usually the plan knows all tools."""
+        return ToolIdentityMap(self._declared, self._choice)
 
     def identity(self, family: ToolFamily, tool: Tool, namespace: str | None) -> ToolIdentity:
         known_by = (family.name(tool), namespace, family.type)
-        found = self._declared.declared(*known_by) or self._all.declared(*known_by)
+        found = self._known.declared(*known_by) or self._all.declared(*known_by)
         assert found is not None, "`_all` contains every tool of the request"
         return found
 
@@ -199,12 +207,12 @@ def _shown(tool: Tool) -> str:
     return f"the tool {name!r} of type {tool.type!r}" if name else f"the tool {tool.type!r}"
 
 
-def _spec(family: ToolFamily, tool: Tool, upstream_name: str) -> ToolSpec:
+def _spec(family: ToolFamily, tool: Tool, upstream_name: str, has_encryption: bool) -> ToolSpec:
     function = family.declare(tool)
     return ToolSpec(
         upstream_name,
         function.description,
-        without_encryption(function.parameters),
+        without_encryption(function.parameters) if has_encryption else function.parameters,
         function.strict,
         family.type,
         breakpoint=has_breakpoint(tool),

@@ -31,6 +31,9 @@ class LifecycleEvent(Event, kw_only=True):
     response: Response
 
 
+ITEM_DONE = "response.output_item.done"
+
+
 class OutputItemEvent(Event, kw_only=True):
     """`response.output_item.added` and `.done`."""
 
@@ -255,6 +258,8 @@ TERMINAL = {
 }
 """The three events that end a stream, with the status of their snapshot."""
 
+_RESPONSE = b'"response":'
+
 ENDS = {**TERMINAL, "response.cancelled": "cancelled", "response.done": "completed"}
 """`TERMINAL` with the events of other servers. A final status in the snapshot takes precedence."""
 
@@ -345,6 +350,12 @@ def decode_event(data: bytes | str, name: str | None = None) -> Event:
     `name` is the event name of the frame: some servers send the type only there.
     """
     return read_event(with_type(parse(data), name))
+
+
+def response_in(data: bytes) -> bytes:
+    """Return the JSON of the snapshot inside the JSON of a `LifecycleEvent` of ours, which has no `extra`:
+    the snapshot is its last field."""
+    return data[data.index(_RESPONSE) + len(_RESPONSE) : -1]
 
 
 def with_type(raw: Any, name: str | None) -> Any:

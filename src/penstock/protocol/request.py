@@ -153,8 +153,12 @@ class CompactRequest(Wire, kw_only=True):
 def declared_tools(request: CreateResponse) -> list[Tool]:
     """Return every tool of a request in a stable order: declared tools, then those of input items."""
     tools = list(request.tools or [])
-    items = request.input
-    for item in items if isinstance(items, list) else []:
-        if isinstance(item, AdditionalTools | ToolSearchOutput):
-            tools += item.tools
+    if isinstance(request.input, list):
+        for item in request.input:
+            if item.__class__ in _DECLARING:
+                tools += item.tools
     return tools
+
+
+_DECLARING = (AdditionalTools, ToolSearchOutput)
+"""The items that declare tools. A class is compared, because a history may have thousands of items."""

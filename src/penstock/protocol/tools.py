@@ -20,6 +20,8 @@ class FunctionTool(Wire, kw_only=True):
 
     def normalised(self) -> FunctionTool:
         """Return the tool as a response must echo it: optional fields present, null if not set (spec S6)."""
+        if UNSET not in (self.description, self.parameters, self.strict):
+            return self
         return replace(
             self,
             description=None if self.description is UNSET else self.description,

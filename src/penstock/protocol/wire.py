@@ -123,18 +123,26 @@ def _holds_no_struct(hint: Any) -> bool:
     return all(_holds_no_struct(argument) for argument in get_args(hint))
 
 
+_ATOMS = frozenset({str, int, float, bool, dict, types.NoneType, UnsetType, msgspec.Raw})
+"""Classes of values that contain no Struct."""
+
+
 def _spread(value: Any) -> Any:
     """Return `value` with every `extra` merged into its parent; `value` itself if there is none."""
     if isinstance(value, Wire):
         changed: dict[str, Any] = {}
         for name in _deep_fields(value.__class__):
             old = getattr(value, name)
-            if (new := _spread(old)) is not old:
+            if old.__class__ not in _ATOMS and (new := _spread(old)) is not old:
                 changed[name] = new
         return value if value.extra is UNSET and not changed else _merged(value, changed)
     if isinstance(value, list):
-        spread = [_spread(each) for each in value]
-        return spread if any(new is not old for new, old in zip(spread, value, strict=True)) else value
+        spread: list[Any] | None = None
+        for place, old in enumerate(value):
+            if old.__class__ not in _ATOMS and (new := _spread(old)) is not old:
+                spread = spread or value.copy()
+                spread[place] = new
+        return value if spread is None else spread
     return value
 
 

@@ -180,8 +180,9 @@ class Store(Protocol):
         The id must be new: raise `StoreError` if a turn with that id is running.
         """
 
-    def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
-        """Append to the log and return at once: deltas never wait for the disk (decision 17).
+    def log(self, id: str, events: Sequence[LoggedEvent], *, soon: bool = False) -> None:
+        """Append to the log and return at once: deltas never wait for the disk (decision 17). With `soon`, a
+        store that gathers events writes them now: the end of an item is worth it.
 
         Sequence numbers increase. Events of a turn that is not running are ignored.
         """

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from penstock.fairness import encode_large
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.events import TERMINAL, Event, LifecycleEvent
+from penstock.protocol.events import ITEM_DONE, TERMINAL, Event, LifecycleEvent, response_in
 from penstock.protocol.items import Item
 from penstock.protocol.response import Response
+from penstock.protocol.snapshots import SnapshotEncoder
 from penstock.protocol.wire import encode
 from penstock.store.contract import Closed, LoggedEvent, Opened, Store, StoredItem, Trace
 from penstock.store.reasoning_memory import ReasoningCache, reasoning_by_call
@@ -60,6 +61,10 @@ class Keeper(Protocol):
         Raise `StoreError` if a background turn cannot be opened: then nothing is stored.
         """
 
+    def json_of(self, event: Event) -> bytes:
+        """Return the JSON of an event of this response, in any accent. It is encoded only if it is not one of
+        the last events kept."""
+
     def trace(self, trace: Trace) -> None:
         """Store one step of the exchange with the upstream."""
 
@@ -89,6 +94,9 @@ class StoreKeeper:
         """Bytes of events since the last wait for the store."""
         self._unfinished: tuple[Sequence[Event], asyncio.Task[Sequence[Event]]] | None = None
         """Events that are being stored. A caller that was cancelled may call again for the result."""
+        self._encoder = SnapshotEncoder()
+        self._encoded: list[tuple[Event, bytes]] = []
+        """The events that were logged last, and their JSON: their client gets the same."""
         self.diagnostics: list[Diagnostic] = []
 
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:
@@ -155,15 +163,24 @@ class StoreKeeper:
             await self._store.remember(self._opened.tenant, self._opened.id, key, data)
 
     def log(self, events: Sequence[Event], encoded: Sequence[bytes | None] = ()) -> None:
-        now = self._clock()
         known = encoded or (None,) * len(events)
-        logged = [
-            LoggedEvent(event.sequence_number, now, encode(event) if data is None else data)
-            for event, data in zip(events, known, strict=True)
-        ]
-        self._store.log(self._opened.id, logged)
-        for each in logged:
-            self._unsettled += len(each.data)
+        now, ends_item = self._clock(), False
+        logged = []
+        for event, given in zip(events, known, strict=True):
+            data = self.json_of(event) if given is None else given
+            logged.append(LoggedEvent(event.sequence_number, now, data))
+            self._unsettled += len(data)
+            ends_item = ends_item or event.type == ITEM_DONE
+        self._encoded = (
+            [] if encoded else [(event, each.data) for event, each in zip(events, logged, strict=True)]
+        )
+        self._store.log(self._opened.id, logged, soon=ends_item)
+
+    def json_of(self, event: Event) -> bytes:
+        for known, data in self._encoded:
+            if known is event:
+                return data
+        return self._encoder.encode(event)
 
     async def _log_large(self, event: Event) -> None:
         await self._store.settle(self._opened.id)
@@ -175,7 +192,10 @@ class StoreKeeper:
     async def _open(self, first: Event) -> None:
         self._is_open = True
         patience = _BACKGROUND_PATIENCE if self._opened.is_background else _PATIENCE
-        opened = _with_first_snapshot(self._opened, first)
+        opened = self._opened
+        if isinstance(first, LifecycleEvent):  # the first snapshot that the client gets: it may be `queued`
+            self._encoded = [(first, self._encoder.encode(first))]
+            opened = replace(opened, response=response_in(self.json_of(first)))
         is_durable = await self._store.open(opened, patience=patience)
         self._on_open()
         self.diagnostics = [] if is_durable else [NOT_DURABLE]
@@ -204,7 +224,9 @@ class StoreKeeper:
         """Log the terminal event and close in one commit: after a crash between the two, the log would
         contradict the record."""
         self.log(events)
-        end = self._end(response, encode(_as_recorded(response)), stored_items(response.output))
+        recorded = _as_recorded(response)
+        body = response_in(self.json_of(events[-1])) if recorded is response else encode(recorded)
+        end = self._end(response, body, stored_items(response.output))
         return await self._store.close(self._opened.id, end)
 
     async def _close_large(self, response: Response) -> bool:
@@ -224,6 +246,7 @@ class CacheKeeper:
 
     def __init__(self, cache: ReasoningCache, tenant: str, context: str = "") -> None:
         self._cache, self._tenant, self._context = cache, tenant, context
+        self._encoder = SnapshotEncoder()
         self.diagnostics: list[Diagnostic] = []
 
     def can_log(self, events: Sequence[Event]) -> bool:  # noqa: ARG002 - nothing is written
@@ -244,6 +267,9 @@ class CacheKeeper:
             self.log(events)
         return events
 
+    def json_of(self, event: Event) -> bytes:
+        return self._encoder.encode(event)
+
     def trace(self, trace: Trace) -> None:
         """Discard the trace: a turn that is not stored leaves none."""
 
@@ -259,11 +285,6 @@ def _as_recorded(response: Response) -> Response:
     if response.incomplete_details is not None and response.incomplete_details.reason == "cancelled":
         return replace(response, status="cancelled")
     return response
-
-
-def _with_first_snapshot(opened: Opened, first: Event) -> Opened:
-    """Store the first snapshot that the client gets: its status may be `queued`."""
-    return replace(opened, response=encode(first.response)) if isinstance(first, LifecycleEvent) else opened
 
 
 def not_durable(response: Response) -> Response:

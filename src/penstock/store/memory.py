@@ -119,7 +119,7 @@ class MemoryStore:
         self._grow(running.size)
         return True
 
-    def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
+    def log(self, id: str, events: Sequence[LoggedEvent], *, soon: bool = False) -> None:  # noqa: ARG002
         running = self._running.get(id)
         if running is None or not events:
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
@@ -81,20 +81,6 @@ def context_of(items: Sequence[Item]) -> str:
     return _digest(list(map(str, fields)))
 
 
-async def restore_known_reasoning(
-    sources: Sequence[ReasoningSource], tenant: str, items: Sequence[Item]
-) -> list[Item]:
-    """Restore reasoning items without encrypted content that are known by their id."""
-    missing = [str(item.id) for item in items if isinstance(item, ReasoningItem) and _lacks_content(item)]
-    if not missing:
-        return list(items)
-    known = await _items(sources, tenant, missing)
-    return [
-        _as_stored(item, known[str(item.id)]) if _lacks_content(item) and item.id in known else item
-        for item in items
-    ]
-
-
 class FunctionRunner(Protocol):
     """Runs a function that may take long, in place or in a thread."""
 
@@ -105,6 +91,22 @@ async def run_here(function: Callable[..., T], *args: Any) -> T:
     return function(*args)
 
 
+async def restore_known_reasoning(
+    sources: Sequence[ReasoningSource], tenant: str, items: Sequence[Item], run: FunctionRunner = run_here
+) -> list[Item]:
+    """Restore reasoning items without encrypted content that are known by their id."""
+    missing = [str(item.id) for item in items if isinstance(item, ReasoningItem) and _lacks_content(item)]
+    known = await _items(sources, tenant, missing, run) if missing else {}
+    return await run(_restore_by_id, items, known) if known else list(items)
+
+
+def _restore_by_id(items: Sequence[Item], known: Mapping[str, ReasoningItem]) -> list[Item]:
+    return [
+        _as_stored(item, known[str(item.id)]) if _lacks_content(item) and item.id in known else item
+        for item in items
+    ]
+
+
 async def restore_reasoning(
     sources: Sequence[ReasoningSource], tenant: str, items: Sequence[Item], run: FunctionRunner = run_here
 ) -> list[Item]:
@@ -112,9 +114,9 @@ async def restore_reasoning(
 
     Nothing is ever removed, and nothing is added where the client sent reasoning itself.
     """
-    history = await restore_known_reasoning(sources, tenant, items)
+    history = await restore_known_reasoning(sources, tenant, items, run)
     groups, calls = await run(_incomplete_calls, history)
-    recalled = await _recall(sources, tenant, calls, _reasoning_ids(history)) if calls else None
+    recalled = await _recall(sources, tenant, calls, _reasoning_ids(history), run) if calls else None
     if recalled is None or not recalled.calls:
         return history
     return await run(_restore_all, groups, recalled)
@@ -165,19 +167,29 @@ class _Recalled(Struct, frozen=True):
 
 
 async def _recall(
-    sources: Sequence[ReasoningSource], tenant: str, calls: Sequence[str], present: Collection[str]
+    sources: Sequence[ReasoningSource],
+    tenant: str,
+    calls: Sequence[str],
+    present: Collection[str],
+    run: FunctionRunner,
 ) -> _Recalled:
     stored: dict[str, bytes] = {}
     for source in sources:
         stored |= await source.recall(tenant, [id for id in calls if id not in stored])
-    read = {id: memory for id, data in stored.items() if (memory := _read_call_reasoning(data)) is not None}
-    known = await _items(sources, tenant, [id for memory in read.values() for id in memory.ids])
+    if not stored:
+        return _Recalled({}, {})
+    read = await run(_read_all, stored)
+    known = await _items(sources, tenant, [id for memory in read.values() for id in memory.ids], run)
     restorable = {
         call: memory
         for call, memory in read.items()
         if all(id in known and id not in present for id in memory.ids)
     }
     return _Recalled(restorable, known)
+
+
+def _read_all(stored: Mapping[str, bytes]) -> dict[str, CallReasoning]:
+    return {id: memory for id, data in stored.items() if (memory := _read_call_reasoning(data)) is not None}
 
 
 def _read_call_reasoning(data: bytes) -> CallReasoning | None:
@@ -188,14 +200,21 @@ def _read_call_reasoning(data: bytes) -> CallReasoning | None:
 
 
 async def _items(
-    sources: Sequence[ReasoningSource], tenant: str, ids: Sequence[str]
+    sources: Sequence[ReasoningSource], tenant: str, ids: Sequence[str], run: FunctionRunner
 ) -> dict[str, ReasoningItem]:
     found: dict[str, StoredItem] = {}
     for source in sources:
         found |= await source.items(tenant, [id for id in ids if id not in found])
+    return await run(_read_items, found) if found else {}
+
+
+def _read_items(found: Mapping[str, StoredItem]) -> dict[str, ReasoningItem]:
     # Clients choose ids freely: the item with this id need not be reasoning.
-    reasoning = {id: item for id, item in found.items() if b'"type":"reasoning"' in item.data}
-    return {id: decode(item.data, ReasoningItem) for id, item in reasoning.items()}
+    return {
+        id: decode(item.data, ReasoningItem)
+        for id, item in found.items()
+        if b'"type":"reasoning"' in item.data
+    }
 
 
 def _groups(items: Sequence[Item]) -> list[_Group]:

@@ -68,6 +68,8 @@ def _declare(tool: FunctionTool) -> Declaration:
 
 def _object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the schema with `type` and `properties`: some upstreams refuse `{}` (ask B6)."""
+    if "type" in parameters and "properties" in parameters:
+        return parameters
     if parameters.keys() & {"$ref", "anyOf", "oneOf", "allOf"}:
         return parameters if "type" in parameters else {"type": "object", **parameters}
     required = {"type": "object", "properties": {}}

@@ -96,12 +96,13 @@ class ToolIdentityMap:
         family = family_of(tool)
         if family is None:
             self._hosted |= {_VERSION.sub("", tool.type), getattr(tool, "name", "") or tool.type}
-        elif self._declaration(namespace, tool) is None:  # of two declarations, the first is used (ask B11)
-            name = family.name(tool)
-            if not family.is_named:
-                namespace = None  # its items have none
+            return
+        name = family.name(tool)
+        declared = _declared(family.type, namespace, name)
+        if declared not in self._by_declaration:  # of two declarations, the first is used (ask B11)
+            namespace = declared[1]  # None for a tool without a name: its items have none
             identity = ToolIdentity(family.type, name, namespace, self._free_name(namespace, name))
-            self._by_declaration[_declared(family.type, namespace, name)] = identity
+            self._by_declaration[declared] = identity
             self._by_upstream_name[identity.upstream_name] = identity
 
     def _declaration(self, namespace: str | None, tool: Tool) -> ToolIdentity | None:
@@ -140,7 +141,9 @@ def _declared(type: str, namespace: str | None, name: str) -> _Declared:
 
 def _valid_name(namespace: str | None, name: str) -> str:
     """Return a name of any length that every upstream accepts: Gemini's begin with a letter or `_`."""
-    base = _FORBIDDEN.sub("_", f"{namespace}__{name}" if namespace else name) or "tool"
+    base = f"{namespace}__{name}" if namespace else name
+    if not (base.isidentifier() and base.isascii()):  # nearly every name is valid, which is cheap to see
+        base = _FORBIDDEN.sub("_", base) or "tool"
     return base if base[0].isalpha() or base[0] == "_" else f"_{base}"
 
 

@@ -83,8 +83,9 @@ def response_name(id: str) -> str:
 def origin_first(candidates: Sequence[Candidate], keys: Iterable[str]) -> list[Candidate]:
     """Return the candidates with the one first that has the conversation's key. Only the same model at the
     same vendor is moved: any other order is the operator's decision."""
-    first = candidates[0]
-    wanted = _origin(first)
+    if len(candidates) == 1:
+        return list(candidates)
+    wanted = _origin(candidates[0])
     for key in keys:
         for candidate in candidates:
             if candidate.upstream.keys.has(key) and _origin(candidate) == wanted:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from penstock.gateway.gateway import Gateway
+from penstock.gateway.history import chains
 from penstock.gateway.history.compactions import Summary
 from penstock.gateway.history.resolve import complete
 from penstock.protocol.request import CreateResponse
@@ -172,3 +173,19 @@ def test_the_weight_of_a_request_includes_its_history() -> None:
         assert (await complete(gateway, None, alone, 7)).weight < 1000
 
     with_gateway(test, upstream)
+
+
+def test_the_input_is_encoded_only_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(value: object) -> bytes:
+        raise AssertionError(f"encoded: {value!r}")
+
+    async def test(gateway: Gateway) -> None:
+        request = read({"model": "m", "input": "hello"}, CreateResponse)
+        with monkeypatch.context() as patch:
+            patch.setattr(chains, "encode", refused)
+            resolved = await complete(gateway, None, request, 0)
+        [named], [stored] = resolved.added, resolved.new_items
+        assert stored.id == named.id
+        assert json.loads(stored.data)["content"] == [{"type": "input_text", "text": "hello"}]
+
+    with_gateway(test)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from base64 import urlsafe_b64encode
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from penstock.errors import ConfigError
 from penstock.gateway.history.sealing import FILE, MARK, OLD_SECRETS, SECRET, Sealer, load_sealer
@@ -24,6 +29,15 @@ def test_sealed_data_can_be_opened() -> None:
         sealed = sealer.seal("local", data)
         assert sealed.startswith(MARK)
         assert Sealer("a secret").open("local", sealed) == data
+
+
+def test_a_key_is_derived_as_rfc_5869_says() -> None:
+    hkdf = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"penstock sealing 1")
+    key = hkdf.derive(b"a secret")
+    id, nonce = sha256(b"penstock key id" + key).digest()[:4], bytes(12)
+    sealed = id + nonce + AESGCM(key).encrypt(nonce, b"a summary", b"pkc1.me")
+    text = MARK + urlsafe_b64encode(sealed).decode().rstrip("=")
+    assert Sealer("a secret").open("me", text) == b"a summary"
 
 
 def test_the_same_data_is_never_sealed_the_same_way() -> None:

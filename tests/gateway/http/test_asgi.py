@@ -181,14 +181,14 @@ def test_a_disconnect_is_reported(when: str) -> None:
     run(test)
 
 
-def test_nobody_is_told_of_a_disconnect_after_the_end() -> None:
+def test_nobody_is_notified_of_a_disconnect_after_the_end() -> None:
     async def test() -> None:
-        server, told = Server(), list[str]()
+        server, reported = Server(), list[str]()
         server.says(request())
 
         async def http(channel: HttpChannel) -> None:
             await channel.receive()
-            channel.on_disconnect(lambda: told.append("gone"))
+            channel.on_disconnect(lambda: reported.append("gone"))
             await asyncio.sleep(0)
             channel.begin(200, [])
             channel.end(b"done")
@@ -197,7 +197,7 @@ def test_nobody_is_told_of_a_disconnect_after_the_end() -> None:
                 await asyncio.sleep(0)
 
         await server.start(http)
-        assert (told, server.body) == ([], b"done")
+        assert (reported, server.body) == ([], b"done")
 
     run(test)
 

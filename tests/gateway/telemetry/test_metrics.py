@@ -103,6 +103,14 @@ def test_before_anything_happens_all_is_declared_and_nothing_counted() -> None:
     assert info[1] == 1
 
 
+def test_the_order_in_which_labels_are_given_does_not_matter() -> None:
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.count("penstock_tokens_total", 1, model="m", kind="input")
+        metrics.count("penstock_tokens_total", 2, kind="input", model="m")
+    assert read(metrics, "penstock_tokens_total") == {(("model", "m"), ("kind", "input")): 6}
+
+
 def test_counts_add_up_by_their_labels() -> None:
     metrics = Metrics()
     for target, value in (("a", 1), ("b", 2), ("a", 0.5)):

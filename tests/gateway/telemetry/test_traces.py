@@ -116,6 +116,15 @@ def test_a_body_without_secrets_is_kept_byte_by_byte() -> None:
     assert Tracer(traces.append).body_of(request) == data
 
 
+def test_nothing_is_prepared_for_a_turn_that_is_not_stored() -> None:
+    tracer, request = Tracer(None, is_recording=True), rendered()
+    assert tracer.body_of(request) == b""
+    tracer.request(Attempt(FakeUpstream("near", []), "m", "", 0.0, 1), plan(), request, b"")
+    tracer.answer(MaskingSource([]))
+    tracer.read(b"data: hello")
+    tracer.failure(FAILURES[0])
+
+
 FAILURES = [
     RateLimitError("slow down", status=429, retry_after=7.0),
     NetworkError("cut", phase="idle"),

@@ -17,6 +17,7 @@ from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event, LifecycleEvent
 from penstock.protocol.large_json import LONG_TEXT
 from penstock.protocol.response import Response
+from penstock.protocol.wire import encode
 from penstock.store.contract import Trace
 from penstock.stream.accents import Accent, OpenAI, OpenResponses
 from penstock.stream.deltas import FinishDelta, FinishReason, ReasoningDelta, TextDelta
@@ -49,6 +50,9 @@ class RecordingKeeper:
             raise OSError("planted")
         self.kept += events
         return events
+
+    def json_of(self, event: Event) -> bytes:
+        return encode(event)
 
     def trace(self, trace: Trace) -> None:
         raise AssertionError(trace)

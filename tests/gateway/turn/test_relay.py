@@ -11,7 +11,7 @@ import pytest
 
 from penstock.dialects.chat import DIALECT
 from penstock.dialects.pipeline import Pipeline
-from penstock.errors import NetworkError, ProtocolError
+from penstock.errors import NetworkError, ProtocolError, ServerError
 from penstock.fairness import SLICE
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.telemetry.traces import Tracer
@@ -262,6 +262,21 @@ def test_a_break_is_reported_after_what_came_before_it() -> None:
     with pytest.raises(NetworkError):
         pushed(act)
     assert texts == ["ab"]
+
+
+def test_a_failure_before_the_first_output_is_raised_whenever_it_arrives() -> None:
+    """Another target may answer. `Pipeline` has read the answer to its end by then."""
+    failure = frames({"error": {"message": "on fire"}}, done=True)
+
+    async def act(source: PushedSource, forwarded: Forwarded) -> None:
+        source.callbacks.data(failure)
+        assert forwarded.outlet.text == ""
+
+    with pytest.raises(ServerError, match="on fire"):
+        pushed(act)
+    forwarded = Forwarded(failure)
+    with pytest.raises(ServerError, match="on fire"):
+        forwarded.run()
 
 
 def test_a_long_read_is_continued_in_the_next_turn_of_the_loop() -> None:

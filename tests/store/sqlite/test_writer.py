@@ -35,6 +35,22 @@ def test_ends_are_written_even_if_no_caller_waits(tmp_path: Path) -> None:
     use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
+@pytest.mark.parametrize(("size", "soon"), [(70_000, False), (10, True)], ids=["much", "the end of an item"])
+def test_a_log_is_not_always_gathered_for_the_whole_delay(tmp_path: Path, size: int, soon: bool) -> None:
+    async def body(store: SqliteStore) -> None:
+        await store.open(opened("resp_1"))
+        running = store._turns["resp_1"]
+        store.log("resp_1", events(0, 3))
+        await asyncio.sleep(0.02)
+        assert running.events, "these wait for more"
+        store.log("resp_1", [LoggedEvent(3, 1.0, b"x" * size)], soon=soon)
+        async with asyncio.timeout(10):
+            while running.events:
+                await asyncio.sleep(0.001)
+
+    use_store(tmp_path / "store.db", body, limits=WriteLimits(log_delay=3600))
+
+
 # Full
 
 

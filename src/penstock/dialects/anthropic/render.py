@@ -82,6 +82,7 @@ HANDLED: dict[str, str] = {
     "extra": "mapped",  # `stop`; the rest is dropped by name
 }
 """How each field of a request is handled."""
+_DROPPED = tuple(name for name, handling in HANDLED.items() if handling == "dropped")
 
 HEADERS = {"anthropic-version": "2023-06-01"}
 
@@ -346,9 +347,9 @@ class _AnthropicRenderer:
                 self._body["stop_sequences"] = stops
             elif value is not None:
                 self._drop(name)
-        for name, handling in HANDLED.items():
+        for name in _DROPPED:
             value = getattr(self._request, name)
-            if handling == "dropped" and value is not UNSET and value != _DEFAULTS.get(name, UNSET):
+            if value is not UNSET and value != _DEFAULTS.get(name, UNSET):
                 self._drop(name)
 
 

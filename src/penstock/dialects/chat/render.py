@@ -73,6 +73,7 @@ HANDLED: dict[str, str] = {
     "extra": "mapped",  # such as `stop`, which Responses does not have
 }
 """How each field of a request is handled. Mapped fields that a vendor does not support are dropped."""
+_DROPPED = tuple(name for name, handling in HANDLED.items() if handling == "dropped")
 
 _EVERYWHERE = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
@@ -309,9 +310,9 @@ class _ChatRenderer:
                 self._body[name] = value
             elif value is not None:
                 self._drop(name)
-        for name, handling in HANDLED.items():
+        for name in _DROPPED:
             value = getattr(self._request, name)
-            if handling == "dropped" and value is not UNSET and value not in _DEFAULTS.get(name, ()):
+            if value is not UNSET and value not in _DEFAULTS.get(name, ()):
                 self._drop(name)
 
 

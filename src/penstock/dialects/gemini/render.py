@@ -69,6 +69,7 @@ HANDLED: dict[str, str] = {
     "extra": "mapped",  # `stop` and `seed`; the rest is dropped by name
 }
 """How each field of a request is handled."""
+_DROPPED = tuple(name for name, handling in HANDLED.items() if handling == "dropped")
 
 NUMBERS: dict[str, str] = {
     "temperature": "temperature",
@@ -286,9 +287,9 @@ class _GeminiRenderer:
                 self._config["seed"] = value
             elif value is not None:
                 self._drop(name)
-        for name, handling in HANDLED.items():
+        for name in _DROPPED:
             value = getattr(request, name)
-            if handling == "dropped" and value is not UNSET and value != _DEFAULTS.get(name, UNSET):
+            if value is not UNSET and value != _DEFAULTS.get(name, UNSET):
                 self._drop(name)
 
 

@@ -7,7 +7,6 @@ does not affect the position of a key is left out.
 from __future__ import annotations
 
 import re
-import tomllib
 from bisect import bisect_left
 from contextlib import suppress
 
@@ -34,6 +33,8 @@ _OTHER = re.compile(r"[^,\]}#\n]*")
 
 def parse(text: str, file: str) -> dict[str, object]:
     """Return the document; raise `ConfigError` with the line if the text is not TOML."""
+    import tomllib  # here, because most gateways start without a file
+
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -142,8 +143,8 @@ class _Scan:
         self._take(_SPACE)
         if key[:1] not in ('"', "'"):
             return key
-        with suppress(tomllib.TOMLDecodeError):  # never in a document that was parsed
-            key = tomllib.loads(f"key = {key}")["key"]
+        with suppress(ConfigError):  # never in a document that was parsed
+            key = str(parse(f"key = {key}", "")["key"])
         return key
 
     def _value(self, path: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from typing import TypeVar
 
 from penstock.errors import ConfigError
@@ -270,6 +269,8 @@ def unknown(what: str, name: str, known: Collection[str]) -> str:
 def _advice(name: str, known: Collection[str], elsewhere: Mapping[str, str]) -> str:
     if name in elsewhere:
         return f"; {elsewhere[name]}"
+    from difflib import get_close_matches  # only errors need it
+
     near = get_close_matches(name.lower(), known, n=2, cutoff=0.6)
     if near:
         return f"; did you mean {' or '.join(near)}?"

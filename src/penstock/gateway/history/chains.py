@@ -8,8 +8,9 @@ spec N45). Instructions are not inherited.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from os import urandom
 from typing import Any
-from uuid import uuid4
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -52,7 +53,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
     request: CreateResponse
     """Its `input` is the whole conversation."""
-    new_items: tuple[StoredItem, ...]
+    added: tuple[Item, ...]
     """The items that this turn adds to it, with ids."""
     previous_id: str | None = None
     conversation_id: str | None = None
@@ -62,6 +63,11 @@ class Resolved(Struct, frozen=True, kw_only=True):
     """How much work it causes, including its history (`fairness.run_heavy`)."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Diagnostics for parts that could not be read."""
+
+    @property
+    def new_items(self) -> tuple[StoredItem, ...]:
+        """The added items for the store. Encoded on demand: agents often ask not to store a turn."""
+        return tuple(map(_stored, self.added))
 
 
 async def resolve(
@@ -74,8 +80,11 @@ async def resolve(
 ) -> Resolved:
     """Look up what the request refers to; raise `RequestRefused` if it is unknown or another tenant's."""
     given = await referred(store, tenant, _items_of(request), "input")
+    weight += ITEM_WEIGHT * len(given)
     # Before the input is stored: otherwise only the copy without encrypted content would remain.
-    restored = await restore_known_reasoning(reasoning, tenant, [item for _, item in given])
+    restored = await restore_known_reasoning(
+        reasoning, tenant, [item for _, item in given], partial(run_heavy, weight)
+    )
     given = [(place, item) for (place, _), item in zip(given, restored, strict=True)]
     before: list[Item] = []
     unstored: list[Item] = []
@@ -95,12 +104,11 @@ async def resolve(
     elif conversation is not None:
         before, history_weight = await _conversation(store, tenant, conversation)
         weight += history_weight
-    weight += ITEM_WEIGHT * len(given)
     continues = previous is not None or conversation is not None
-    items, new_items = await run_heavy(weight, _joined, before, given, continues)
+    items, added = await run_heavy(weight, _joined, before, given, unstored, continues)
     return Resolved(
         request=replace(request, input=items),
-        new_items=(*named_items(unstored), *new_items),
+        added=added,
         previous_id=parent,
         conversation_id=conversation,
         before=len(before),
@@ -109,17 +117,17 @@ async def resolve(
 
 
 def _joined(
-    before: list[Item], given: list[Numbered], continues: bool
-) -> tuple[list[Item], tuple[StoredItem, ...]]:
-    """Return the whole conversation, and its new items."""
+    before: list[Item], given: list[Numbered], unstored: list[Item], continues: bool
+) -> tuple[list[Item], tuple[Item, ...]]:
+    """Return the whole conversation, and the items that this turn adds to it."""
     before, given = _with_call_ids(before, given)
     given = [(place, normalised(item)) for place, item in given]
     if continues:
         given = without_repeats(before, given)
         _check_outputs(before, given)
-    new_items = named_items(item for _, item in given)
-    named = [_with_id(item, stored.id) for (_, item), stored in zip(given, new_items, strict=True)]
-    return latest_outputs([*before, *named]) if before else named, new_items
+    named = [_named(item) for _, item in given]
+    added = (*(_named(normalised(item)) for item in unstored), *named)
+    return latest_outputs([*before, *named]) if before else named, added
 
 
 def _with_call_ids(before: list[Item], given: list[Numbered]) -> tuple[list[Item], list[Numbered]]:
@@ -143,7 +151,7 @@ def public_request(request: CreateResponse) -> CreateResponse:
 
 def named_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
     """Return the items of a request for the store, each with its own id or a new one."""
-    return tuple(_stored(normalised(item)) for item in items)
+    return tuple(_stored(_named(normalised(item))) for item in items)
 
 
 def normalised(item: Item) -> Item:
@@ -151,7 +159,7 @@ def normalised(item: Item) -> Item:
     field F9)."""
     changes: dict[str, Any] = {}
     item = _without_prefix(item)
-    if isinstance(item, Message | AgentMessage) and isinstance(item.content, str):
+    if isinstance(item, (Message, AgentMessage)) and isinstance(item.content, str):
         is_output = isinstance(item, Message) and item.role == "assistant"
         changes["content"] = [OutputText(text=item.content) if is_output else InputText(text=item.content)]
     if getattr(item, "status", None) is UNSET:
@@ -260,14 +268,19 @@ def _is_call(item: Item) -> bool:
     return item.type in CLIENT_CALLS and bool(getattr(item, "call_id", None))
 
 
-def _stored(item: Item) -> StoredItem:
-    """Return an item for the store, with the client's own id if it is valid, otherwise a new one (ask G3).
+def _named(item: Item) -> Item:
+    """Return an item with the client's own id if it is valid, otherwise with a new one (ask G3).
 
     An id that another server gave to any kind of item (`item_0`) is not unique, and upstreams refuse it.
     """
-    is_generic = str(item.id or "").startswith(_GENERIC) and item.type in ID_PREFIXES
-    id = item.id if item.id and len(item.id) <= _LONGEST_ID and not is_generic else _new_id(item.type)
-    return StoredItem(id, encode(public_item(_with_id(item, id))))
+    id = item.id
+    if id and len(id) <= _LONGEST_ID and not (id.startswith(_GENERIC) and item.type in ID_PREFIXES):
+        return item
+    return replace(item, id=new_id(ID_PREFIXES.get(item.type, "item")))
+
+
+def _stored(item: Item) -> StoredItem:
+    return StoredItem(str(item.id), encode(public_item(item)))
 
 
 def public_item(item: Item) -> Item:
@@ -277,9 +290,6 @@ def public_item(item: Item) -> Item:
     return item
 
 
-def _with_id(item: Item, id: str) -> Item:
-    return item if item.id == id else replace(item, id=id)
-
-
-def _new_id(type: str) -> str:
-    return f"{ID_PREFIXES.get(type, 'item')}_{uuid4().hex}"
+def new_id(prefix: str) -> str:
+    """Return a new id of a response or an item: the prefix, and 128 random bits."""
+    return f"{prefix}_{urandom(16).hex()}"

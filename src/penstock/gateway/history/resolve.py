@@ -1,9 +1,12 @@
-"""Complete a request: with its history, its compactions expanded, and the reasoning that clients omit."""
+"""Complete a request: with its history, its compactions expanded, and the reasoning that clients omit.
+
+Only the store is asked on the event loop. What grows with the history runs in a thread once it is heavy, so
+that a conversation of thousands of items does not delay other clients.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -15,9 +18,7 @@ from penstock.gateway.history.connection_cache import ConnectionHistory
 from penstock.gateway.http.access import tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.protocol.request import CreateResponse
-from penstock.store.reasoning_memory import restore_reasoning
-
-T = TypeVar("T")
+from penstock.store.reasoning_memory import FunctionRunner, restore_reasoning
 
 
 async def complete(
@@ -31,10 +32,7 @@ async def complete(
     of its WebSocket connection."""
     tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
     resolved = await resolve(gateway.store, tenant, request, local, reasoning, weight)
-
-    async def run(function: Callable[..., T], *args: Any) -> T:
-        return await run_heavy(resolved.weight, function, *args)
-
+    run: FunctionRunner = partial(run_heavy, resolved.weight)
     expanded, diagnostics = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)
     if isinstance(expanded.input, list):
         items = await restore_reasoning(reasoning, tenant, expanded.input, run)

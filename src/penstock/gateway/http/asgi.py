@@ -19,12 +19,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-EXTENSION = "penstock"
-"""The ASGI extension with controls that ASGI does not define: `abort`, `close` and `unsent`."""
-
-SERVER_STOPS = "penstock.server_stops"
-"""A message type that a WebSocket receives in addition to those of ASGI."""
-
 ROOM = 64 * 1024
 """Bytes that may wait for the server before a channel is no longer writable."""
 _LAST_WORDS = 5.0
@@ -61,7 +55,6 @@ class AsgiChannel(ABC):
         self.headers = _joined(scope["headers"])
         self.server_port: int = (scope.get("server") or ("", 0))[1] or 0
         self.is_connected = True
-        self._controls = (scope.get("extensions") or {}).get(EXTENSION, {})
         self._receive, self._send = receive, send
         self._messages: deque[tuple[Message, int]] = deque()
         """What is not sent yet, with its size."""
@@ -78,7 +71,7 @@ class AsgiChannel(ABC):
 
     @property
     def unsent(self) -> int:
-        return self._size + int(self._controls.get("unsent", int)())
+        return self._size
 
     async def drain(self) -> None:
         await self._writable.wait()
@@ -94,7 +87,6 @@ class AsgiChannel(ABC):
 
     def abort(self) -> None:
         """Send nothing more. Most servers close the connection when the application returns."""
-        self._controls.get("abort", _nothing)()
         self._disconnected()
 
     async def release(self, patience: float | None = None) -> None:
@@ -168,7 +160,6 @@ class AsgiHttpChannel(AsgiChannel):
         self._has_body = True
         """Whether the body of the request is not read completely."""
         self._head: Message | None = None
-        self._closes = False
 
     async def receive(self) -> bytes:
         while self._has_body:
@@ -193,21 +184,13 @@ class AsgiHttpChannel(AsgiChannel):
         self._on_disconnect = None
 
     def close(self) -> None:
-        """Close the connection, if the server can: ASGI has no message for that."""
-        self._closes = True
+        """Do nothing: ASGI has no message for that, and the server may keep the connection."""
 
     def _body(self, data: bytes, *, more: bool) -> None:
         if self._head is not None:
             head, self._head = self._head, None
             self._queue(head, 0)
         self._queue({"type": "http.response.body", "body": data, "more_body": more}, len(data))
-
-    async def release(self, patience: float | None = None) -> None:
-        try:
-            await super().release(patience)
-        finally:
-            if self._closes:
-                self._controls.get("close", _nothing)()
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -235,10 +218,8 @@ class AsgiSocketChannel(AsgiChannel):
         self._queue(start, 0)
         self._queue({"type": "websocket.http.response.body", "body": body}, len(body))
 
-    async def receive(self) -> str | None:
+    async def receive(self) -> str:
         message = await self._receive()
-        if message["type"] == SERVER_STOPS:
-            return None
         if message["type"] == "websocket.disconnect":
             self._disconnected()
             raise ChannelClosed
@@ -253,10 +234,6 @@ class AsgiSocketChannel(AsgiChannel):
 
     async def _watch(self) -> None:
         """Wait for nothing: whoever receives the messages of a WebSocket learns of the disconnect."""
-
-
-def _nothing() -> None:
-    """Stand in for a control that the server does not provide."""
 
 
 def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from penstock.fairness import WorkSlice
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
-from penstock.net.server.channels import Channel, ChannelClosed, HttpChannel, SocketChannel
+from penstock.net.server.channels import ChannelClosed, ClientChannel, HttpChannel, SocketChannel
 
 JSON = "application/json"
 
@@ -26,7 +26,7 @@ class ClientRequest:
     """What requests and WebSockets have in common. Header names are in lower case; the values of a repeated
     header are joined by commas."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ClientChannel) -> None:
         self.method, self.path = channel.method, channel.path
         self.query = dict(parse_qsl(channel.query)) if channel.query else {}
         self.headers = channel.headers

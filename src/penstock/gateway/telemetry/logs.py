@@ -22,6 +22,7 @@ _BAD = ("failed", "refused")
 _OURS = "penstock.gateway"
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.DEBUG: "\x1b[2m"}
 _PLAIN = "\x1b[0m"
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def set_up(level: str, stream: TextIO | None = None) -> None:
@@ -38,7 +39,8 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
 
 def log_verdict(verdict: Verdict) -> None:
     level = logging.WARNING if verdict.outcome in _BAD else logging.INFO
-    log.log(level, "%s", verdict.sentence(), extra={"fields": {"event": "turn", **verdict.fields()}})
+    if log.isEnabledFor(level):
+        log.log(level, "%s", verdict.sentence(), extra={"fields": {"event": "turn", **verdict.fields()}})
 
 
 def log_refused(refused: RequestRefused, method: str, path: str, request_id: str) -> None:
@@ -90,7 +92,7 @@ class JsonLines(_Safe):
             "message": self.message(record),
             **getattr(record, "fields", {}),
         }
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _JSON.encode(line)
 
 
 class Readable(_Safe):

@@ -104,12 +104,14 @@ class Metrics:
         }
         self._gauges: dict[str, Gauge] = {"process_start_time_seconds": lambda: began}
         self._known: dict[tuple[str, str], set[str]] = {}
+        self._keys: dict[tuple[str, tuple[tuple[str, str], ...]], _Values] = {}
+        """The keys of series that were counted before, by name and labels."""
 
     def count(self, name: str, value: float = 1, **labels: str) -> None:
         """Add to a counter. A value that is not a positive number is ignored: a counter never decreases."""
-        series = self._counters[name]
-        key = self._key(name, labels, series)
         if 0 < value < math.inf:
+            series = self._counters[name]
+            key = self._key(name, labels, series)
             series[key] = series.get(key, 0.0) + value
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
@@ -166,6 +168,18 @@ class Metrics:
             yield _sample(name, labels, (key,), each)
 
     def _key(self, name: str, labels: Mapping[str, str], series: Mapping[_Values, object]) -> _Values:
+        given = (name, tuple(labels.items()))
+        key = self._keys.get(given)
+        if key is None:
+            key = self._new_key(name, labels, series)
+            is_exact = all(
+                labels[label] == value for label, value in zip(DECLARED[name].labels, key, strict=True)
+            )
+            if is_exact and key in series:  # only then is their number bounded like that of the series
+                self._keys[given] = key
+        return key
+
+    def _new_key(self, name: str, labels: Mapping[str, str], series: Mapping[_Values, object]) -> _Values:
         declared = DECLARED[name].labels
         if labels.keys() != set(declared):
             raise ValueError(f"{name} has the labels ({', '.join(declared)}), not ({', '.join(labels)})")

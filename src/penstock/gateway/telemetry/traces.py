@@ -169,11 +169,12 @@ def read_trace(trace: Trace) -> TraceRecord | None:
 
 
 class Tracer:
-    """Calls `keep` with each trace. If the gateway records, traces contain the upstream's bytes."""
+    """Calls `keep` with each trace. If the gateway records, traces contain the upstream's bytes. Without
+    `keep`, because the turn is not stored, nothing is traced."""
 
     def __init__(
         self,
-        keep: Callable[[Trace], None],
+        keep: Callable[[Trace], None] | None,
         *,
         is_recording: bool = False,
         clock: Callable[[], float] = time.time,
@@ -184,12 +185,14 @@ class Tracer:
         """The end of the previous read: a key may be split across two reads."""
 
     def body_of(self, rendered: UpstreamRequest) -> bytes:
-        """Return the body for the trace; empty if it is too long."""
+        """Return the body for the trace; empty if it is too long, or nothing is traced."""
         is_stored = self._is_recording or len(rendered.data) <= LONGEST_BODY
-        return _encoded(rendered) if is_stored else b""
+        return _encoded(rendered) if is_stored and self._keep is not None else b""
 
     def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest, body: bytes) -> None:
         """Trace a request. `body` is the result of `body_of`."""
+        if self._keep is None:
+            return
         if self._is_recording:
             self._write(_plan_trace(plan, compacts=isinstance(attempt.upstream, CompactingUpstream)))
         record = RequestTrace(
@@ -203,6 +206,8 @@ class Tracer:
         self._write(record, len(rendered.data))
 
     def answer(self, answer: UpstreamSource) -> None:
+        if self._keep is None:
+            return
         record = AnswerTrace(
             status=answer.status, content_type=answer.content_type, request_id=answer.request_id
         )
@@ -210,6 +215,8 @@ class Tracer:
         self._mask, self._before = answer.mask_bytes, b""
 
     def read(self, data: bytes) -> None:
+        if self._keep is None:
+            return
         recorded = b""
         if self._is_recording and self._mask is not None:
             recorded = self._mask(data, self._before)
@@ -220,7 +227,8 @@ class Tracer:
         self._write(FailureTrace.of(error))
 
     def _write(self, record: PlanTrace | RequestTrace | AnswerTrace | FailureTrace, size: int = 0) -> None:
-        self._keep(Trace(_KINDS[type(record)], self._clock(), msgspec.json.encode(record), size))
+        if self._keep is not None:
+            self._keep(Trace(_KINDS[type(record)], self._clock(), msgspec.json.encode(record), size))
 
 
 def _encoded(rendered: UpstreamRequest) -> bytes:

@@ -20,7 +20,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal
 from penstock.gateway.telemetry.logs import log_fault
 from penstock.gateway.turn.verdict import Verdict
-from penstock.net.server.channels import Channel
+from penstock.net.server.channels import ClientChannel
 from penstock.protocol.errors import ErrorBody, ErrorPayload, ResponseError
 from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
 from penstock.protocol.large_json import LONG_TEXT, encode_in_pieces
@@ -193,7 +193,9 @@ class LiveOutlet(QueuedOutlet):
     """Sends events as they arrive. If the client disconnects and the turn continues, they are only stored.
     `channel` is the client's connection; None: there is no client."""
 
-    def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, channel: Channel | None) -> None:
+    def __init__(
+        self, accent: Accent, keeper: Keeper, verdict: Verdict, channel: ClientChannel | None
+    ) -> None:
         super().__init__(accent, keeper, verdict)
         self._clock = asyncio.get_running_loop().time
         self._channel = channel
@@ -255,7 +257,8 @@ class LiveOutlet(QueuedOutlet):
         encoded: list[bytes | None] = []
         for event in events:
             accented = self._accent(event)
-            data = encode(accented)
+            is_snapshot = accented.__class__ is LifecycleEvent
+            data = self._keeper.json_of(accented) if is_snapshot else encode(accented)
             encoded.append(data if accented is event else None)
             frames.append(self._frame(accented, data))
         self._keeper.log(events, encoded)
@@ -267,11 +270,14 @@ class LiveOutlet(QueuedOutlet):
         await self._drain()
         if self._channel is None:
             return
-        accented = [self._accent(event) for event in events]
         if is_large:
-            await self._send_large(accented[-1])
-        else:
-            self._transmit([self._frame(event, encode(event)) for event in accented], accented[-1])
+            await self._send_large(self._accent(events[-1]))
+            return
+        frames = []
+        for event in events:
+            accented = self._accent(event)
+            frames.append(self._frame(accented, self._keeper.json_of(accented)))
+        self._transmit(frames, events[-1])
 
     def _note(self, last: Event) -> None:
         self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number

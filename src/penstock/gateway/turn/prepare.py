@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Sequence
 from functools import partial
-from uuid import uuid4
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 from penstock.dialects.toolset import identities_of
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.chains import Resolved, public_request
+from penstock.gateway.history.chains import Resolved, new_id, public_request
 from penstock.gateway.http.access import client_key_of, tenant_of
 from penstock.gateway.http.client_accent import accent_for
 from penstock.gateway.http.exchange import ClientRequest
@@ -92,7 +91,7 @@ def prepare(
     keys = _keys_of(gateway, key, resolved)
     candidates = origin_first(_candidates(services, resolved, summary), keys)
     request = _turn_request(services, exchange, key, resolved, candidates[0])
-    response = response_for(request.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
+    response = response_for(request.request, id=new_id("resp"), created_at=int(time.time()))
     verdict = Verdict(
         request_id=exchange.request_id,
         response_id=response.id,
@@ -109,7 +108,8 @@ def prepare(
         error_event=error_event,
     )
     keeper = _keeper(gateway, resolved, response, request, verdict, watch, claim)
-    tracer = Tracer(keeper.trace, is_recording=services.settings.record)
+    keep_trace = keeper.trace if isinstance(keeper, StoreKeeper) else None
+    tracer = Tracer(keep_trace, is_recording=services.settings.record)
     attempts = _attempts(services, exchange, keys, candidates)
     context = _context(gateway, request, response, summary)
     return Prepared(

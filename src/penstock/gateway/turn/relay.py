@@ -47,14 +47,18 @@ class Relay:
         self._rest: Iterator[list[Event]] | None = None
         """The rest of a read that takes long."""
         self._is_ended = False
-        self._failure: Exception | None = None
+        self._refusal: Exception | None = None
+        """What a read has raised. It is raised again in the coroutine."""
+        self._break: Exception | None = None
+        """How the source has failed. It is raised after everything received before it was passed on."""
 
     async def forward(self, source: UpstreamSource, dialect: Dialect, plan: Plan) -> None:
         """Read an answer to its end, without sending the terminal event. Raise what `Pipeline.read` raises,
         and `NetworkError` if the connection breaks before the model has finished."""
         pipeline = self._pipeline
         pipeline.open(dialect, plan, content_type=source.content_type, mask=partial(masked, source=source))
-        self._source, self._is_ended, self._failure, self._rest = source, False, None, None
+        self._source, self._is_ended = source, False
+        self._refusal = self._break = self._rest = None
         self._waiting.clear()
         try:
             with self._watch.waiting():
@@ -84,8 +88,8 @@ class Relay:
         try:
             self._read(data)
         except Exception as error:
-            self._failure = error
-        if self._failure is not None or self._rest is not None or not self._outlet.is_ready:
+            self._refusal = error
+        if self._refusal is not None or self._rest is not None or not self._outlet.is_ready:
             self._source.pause()
             self._wake()
         elif self._pipeline.is_answered:
@@ -96,7 +100,7 @@ class Relay:
         self._wake()
 
     def failed(self, error: Exception) -> None:
-        self._failure = self._failure or error
+        self._break = error
         self._wake()
 
     # In the turn's coroutine
@@ -115,8 +119,9 @@ class Relay:
             wake_up.set_result(None)
 
     async def _catch_up(self) -> bool:
-        """Do what could not be done at once; return whether the answer is complete. A failure is raised after
-        everything received before it was passed on."""
+        """Do what could not be done at once; return whether the answer is complete."""
+        if self._refusal is not None:
+            raise self._refusal
         while not self._pipeline.is_answered:
             await self._outlet.flush()
             if self._rest is not None:
@@ -124,8 +129,8 @@ class Relay:
                 self._pass_on(self._rest)
             elif self._waiting:
                 self._read(self._waiting.popleft())
-            elif self._failure is not None:
-                raise self._failure
+            elif self._break is not None:
+                raise self._break
             else:
                 return self._is_ended
         return True

@@ -17,7 +17,7 @@ class ChannelClosed(Exception):  # noqa: N818 - named after what happened
     """The client has disconnected, and what the application waits for will not arrive."""
 
 
-class Channel(Protocol):
+class ClientChannel(Protocol):
     """What requests and WebSockets have in common."""
 
     method: str
@@ -52,7 +52,7 @@ class Channel(Protocol):
         """Close the connection at once and discard what the client has not read."""
 
 
-class HttpChannel(Channel, Protocol):
+class HttpChannel(ClientChannel, Protocol):
     """One request and its response."""
 
     async def receive(self) -> bytes:
@@ -73,7 +73,7 @@ class HttpChannel(Channel, Protocol):
         """Close the connection after the response, once the client has read everything."""
 
 
-class SocketChannel(Channel, Protocol):
+class SocketChannel(ClientChannel, Protocol):
     """One WebSocket. `accept` or `refuse` must be called first."""
 
     def accept(self) -> None:

@@ -142,7 +142,7 @@ class SqliteStore:
                 raise StoreError(StoreError.LATE, message) from None
             raise
 
-    def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
+    def log(self, id: str, events: Sequence[LoggedEvent], *, soon: bool = False) -> None:
         running = self._turns.get(id)
         if running is None or running.finished.is_set() or not events:
             return
@@ -152,7 +152,7 @@ class SqliteStore:
             return
         running.log(events, size)
         self._writer.queued += size
-        self._writer.schedule(running, soon=False)
+        self._writer.schedule(running, soon=soon or running.size >= self._bounds.gathered)
 
     async def settle(self, id: str, *, patience: float = 5.0) -> None:
         running = self._turns.get(id)

@@ -44,6 +44,8 @@ class WriteLimits(Struct, frozen=True, kw_only=True):
     """Bytes of all turns together."""
     queued_turn: int = 1024 * 1024
     """Bytes that each turn may queue even when `queued` is reached, so that one cannot starve the others."""
+    gathered: int = 64 * 1024
+    """Bytes of a turn that are written without waiting for `log_delay`."""
     commit_delay: float = COMMIT_DELAY
     log_delay: float = LOG_DELAY
 

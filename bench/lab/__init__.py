@@ -1,0 +1,1 @@
+"""The instruments of the benchmarks: a scripted upstream, a load generator, and the servers under test."""
