@@ -100,6 +100,8 @@ def refuses(running: Running) -> bool:
         connection.connect()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:
+        return False  # it was waiting to be accepted when the socket was closed
     finally:
         connection.close()
     return False

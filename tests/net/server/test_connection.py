@@ -7,7 +7,7 @@ import re
 import pytest
 
 from penstock.net.server.connection import HEAD_SECONDS, IDLE_SECONDS, STALLED_MARGIN
-from tests.net.server.fake_connections import CLIENT_TIMEOUT, FakeClient, with_client
+from tests.net.server.fake_connections import CLIENT_TIMEOUT, FakeClient, FakeTransport, with_client
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -430,6 +430,14 @@ async def test_a_closing_connection_does_not_wait_forever_for_its_client(client:
 async def test_an_idle_connection_is_closed_when_the_server_stops(client: FakeClient) -> None:
     await client.send(GET)
     client.server.stop()
+    assert client.transport.is_closed
+
+
+@with_client
+async def test_a_connection_that_was_just_accepted_is_closed_too(client: FakeClient) -> None:
+    client.server.stop()
+    client.transport = FakeTransport()
+    client.connect()
     assert client.transport.is_closed
 
 

@@ -206,6 +206,7 @@ class ClientConnection(asyncio.Protocol):
         finally:
             if request is self._request and not request.is_ended:
                 self._abandon(request)
+            self._server.ended()
 
     def _abandon(self, request: HttpRequest) -> None:
         """Close the connection of a request that the application left without a complete response."""

@@ -174,7 +174,10 @@ class HttpRequest:
     def begin(self, status: int, headers: Headers) -> None:
         if self.is_begun:
             raise RuntimeError("the response has already begun")
-        length = next((int(value) for name, value in headers if name == "content-length"), None)
+        length = None
+        for name, value in headers:
+            if name == "content-length":
+                length = int(value)
         has_body = self.method != "HEAD" and status not in _NO_BODY
         lines = []
         is_chunked = has_body and length is None and self._has_chunks

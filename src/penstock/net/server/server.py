@@ -87,13 +87,14 @@ class Server:
         self._check_stopped()
 
     def start(self, serving: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(serving)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._tasks.add(asyncio.get_running_loop().create_task(serving))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def ended(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         self._tasks.discard(task)
-        self._check_stopped()
+        if self._is_stopping:
+            self._check_stopped()
 
     def _check_stopped(self) -> None:
         if self._is_stopping and not self._connections and not self._tasks:

@@ -46,4 +46,7 @@ class ServerState(Protocol):
     def discard(self, connection: ServerConnection) -> None: ...
 
     def start(self, serving: Coroutine[Any, Any, None]) -> None:
-        """Run the application for one request or WebSocket."""
+        """Run the application for one request or WebSocket, in a task of its own."""
+
+    def ended(self) -> None:
+        """Forget the current task. A callback of the task would cost another round of the event loop."""

@@ -113,6 +113,7 @@ class WebSocketConnection(asyncio.Protocol):
                 self.refuse(INTERNAL_ERROR.status, headers, body)
             if not self._is_closing:
                 self._end()
+            self._server.ended()
 
     def _end(self) -> None:
         """Close the connection when its client has read everything, and abort it if that takes too long."""
