@@ -250,7 +250,7 @@ class Pipeline:
 
     @property
     def lacks_usage(self) -> bool:
-        usage = self._machine.snapshot.usage
+        usage = self._machine.current_usage
         return usage is None or not (usage.input_tokens and usage.output_tokens and self.has_finished)
 
     @property
@@ -358,7 +358,7 @@ class Pipeline:
         counted = self._estimate() if self.lacks_usage else None
         if counted is None:
             return
-        usage = self._machine.snapshot.usage
+        usage = self._machine.current_usage
         if usage is not None:
             counted = _missing_usage(usage, counted)
         if counted.input_tokens is not None or counted.output_tokens is not None:

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -131,6 +132,7 @@ def host_and_port(host: str, port: int | None) -> str:
     return host if port is None else f"{host}:{port}"
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Return whether a host is this machine, which is never reached through a proxy (ask L5)."""
     host = host.rstrip(".").lower()

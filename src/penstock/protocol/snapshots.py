@@ -13,6 +13,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from penstock.protocol.events import Event, LifecycleEvent
+from penstock.protocol.response import Response
 from penstock.protocol.wire import encode
 
 _REPEATED = ("instructions", "tools")
@@ -27,14 +28,22 @@ class SnapshotEncoder:
         """The last value of each repeated field. It is kept, so that no other value gets its identity."""
         self._json: dict[str, Raw] = {}
         """The same as JSON."""
+        self._response: Response | None = None
+        """The last snapshot, and its JSON: the first two events of a stream have the same."""
+        self._snapshot = Raw()
 
     def encode(self, event: Event) -> bytes:
         """Return one line of JSON. The instructions and the tools must not be changed in place."""
         if not isinstance(event, LifecycleEvent):
             return encode(event)
         response = event.response
+        if response is not self._response:
+            self._response, self._snapshot = response, Raw(self._encode(response))
+        return encode(replace(event, response=self._snapshot))
+
+    def _encode(self, response: Response) -> bytes:
         for name in _REPEATED:
             value = getattr(response, name)
             if name not in self._values or self._values[name] is not value:
                 self._values[name], self._json[name] = value, Raw(encode(value))
-        return encode(replace(event, response=replace(response, **self._json)))
+        return encode(replace(response, **self._json))

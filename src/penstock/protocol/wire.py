@@ -86,18 +86,14 @@ def read(raw: Any, type: type[W]) -> W:
 
 
 _encode = msgspec.json.Encoder().encode
-_leaves: set[type] = set()
-"""Types that are known to be leaves."""
+_EXTRA = b'"extra":'
 
 
 def encode(value: Any) -> bytes:
-    """Encode a value as one line of JSON. Values that cannot contain `extra` fields take the fast path."""
-    kind = value.__class__
-    if kind in _leaves and value.extra is UNSET:
-        return _encode(value)
-    if _is_leaf(kind):
-        _leaves.add(kind)
-    return _encode(_spread(value))
+    """Encode a value as one line of JSON. `extra` fields are rare, so it is encoded without looking for them
+    first: if there are any, their name is in the JSON. (In a text, its quotes would be escaped.)"""
+    data = _encode(value)
+    return _encode(_spread(value)) if _EXTRA in data else data
 
 
 def to_builtins(value: Any) -> Any:

@@ -21,7 +21,7 @@ from penstock.protocol.response import Response
 from penstock.protocol.snapshots import SnapshotEncoder
 from penstock.protocol.wire import encode
 from penstock.store.contract import Closed, LoggedEvent, Opened, Store, StoredItem, Trace
-from penstock.store.reasoning_memory import ReasoningCache, reasoning_by_call
+from penstock.store.reasoning_memory import ReasoningCache, has_reasoning, reasoning_by_call
 
 NOT_DURABLE = Diagnostic(
     code="store_late", message="the response may not survive a restart: the store did not write it in time"
@@ -71,8 +71,9 @@ class Keeper(Protocol):
 
 class StoreKeeper:
     """Writes a turn to a store. `verdict` returns the verdict on a response when it ends, as JSON; `context`
-    identifies the input that it answers (`reasoning_memory.context_of`). `on_open` is called when the turn
-    can be read from the store. With `cache`, the reasoning is remembered there and not in the store."""
+    returns what identifies the input that it answers (`reasoning_memory.context_of`). `on_open` is called
+    when the turn can be read from the store. With `cache`, the reasoning is remembered there and not in the
+    store."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class StoreKeeper:
         *,
         clock: Callable[[], float] = time.time,
         verdict: Callable[[Response], bytes] = lambda _: b"",
-        context: str = "",
+        context: Callable[[], str] = str,
         cache: ReasoningCache | None = None,
         on_open: Callable[[], None] = lambda: None,
     ) -> None:
@@ -156,10 +157,12 @@ class StoreKeeper:
 
     async def _remember(self, response: Response) -> None:
         """Remember which reasoning led to which call (ask C1)."""
-        if self._cache is not None:
-            self._cache.remember(self._opened.tenant, response.output, self._context)
+        if not has_reasoning(response.output):
             return
-        for key, data in reasoning_by_call(response.output, self._context).items():
+        if self._cache is not None:
+            self._cache.remember(self._opened.tenant, response.output, self._context())
+            return
+        for key, data in reasoning_by_call(response.output, self._context()).items():
             await self._store.remember(self._opened.tenant, self._opened.id, key, data)
 
     def log(self, events: Sequence[Event], encoded: Sequence[bytes | None] = ()) -> None:
@@ -244,7 +247,7 @@ class StoreKeeper:
 class CacheKeeper:
     """For turns that are not stored: remembers only their reasoning, for a limited time."""
 
-    def __init__(self, cache: ReasoningCache, tenant: str, context: str = "") -> None:
+    def __init__(self, cache: ReasoningCache, tenant: str, context: Callable[[], str] = str) -> None:
         self._cache, self._tenant, self._context = cache, tenant, context
         self._encoder = SnapshotEncoder()
         self.diagnostics: list[Diagnostic] = []
@@ -254,8 +257,8 @@ class CacheKeeper:
 
     def log(self, events: Sequence[Event], encoded: Sequence[bytes | None] = ()) -> None:  # noqa: ARG002
         last = events[-1]
-        if last.__class__ is LifecycleEvent and last.type in TERMINAL:
-            self._cache.remember(self._tenant, last.response.output, self._context)
+        if isinstance(last, LifecycleEvent) and last.type in TERMINAL and has_reasoning(last.response.output):
+            self._cache.remember(self._tenant, last.response.output, self._context())
 
     async def keep(
         self,

@@ -71,6 +71,11 @@ def reasoning_by_call(output: Iterable[Item], context: str = "") -> dict[str, by
     return by_call
 
 
+def has_reasoning(output: Iterable[Item]) -> bool:
+    """Return whether there may be something to remember of an output."""
+    return any(isinstance(item, ReasoningItem) for item in output)
+
+
 def context_of(items: Sequence[Item]) -> str:
     """Return a digest of the last input item, which the model answers. It does not depend on how the client
     writes the content."""

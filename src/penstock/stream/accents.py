@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable
+from operator import is_
 from typing import Any, ClassVar
 
 from msgspec import UNSET
@@ -170,11 +171,15 @@ class Accent(ABC):
 
     def _lifecycle(self, event: LifecycleEvent) -> Event:
         self._learn(event.response)
-        output = [self.item(item) for item in event.response.output]
+        old = event.response.output
+        output = [self.item(item) for item in old]
+        if all(map(is_, output, old)):
+            return event
         return replace(event, response=replace(event.response, output=output))
 
     def _with_item(self, event: OutputItemEvent) -> Event:
-        return replace(event, item=self.item(event.item))
+        item = self.item(event.item)
+        return event if item is event.item else replace(event, item=item)
 
     def _reasoning(self, event: Event) -> Event:
         moved = self._summary.event(event) if self._summary is not None else None

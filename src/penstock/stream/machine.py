@@ -20,7 +20,7 @@ from penstock.protocol.content import Annotation, JsonObject, LogProb
 from penstock.protocol.errors import Diagnostic, ErrorPayload, IncompleteDetails, ResponseError
 from penstock.protocol.events import EVENTS, MACHINE_EVENTS, ErrorEvent, Event, LifecycleEvent, UnknownEvent
 from penstock.protocol.items import Item
-from penstock.protocol.response import Response
+from penstock.protocol.response import Response, Usage
 from penstock.stream.blocks import Block, OpenTextPart
 from penstock.stream.blockset import BlockSet
 from penstock.stream.calls.assembler import ToolCallAssembler
@@ -133,9 +133,14 @@ class ResponseStreamStateMachine:
             self._response,
             status=self._life.status,
             output=[slot.item for slot in self._output.slots],
-            usage=self._usage.usage if self._usage.is_known else None,
+            usage=self.current_usage,
             diagnostics=self.diagnostics or UNSET,
         )
+
+    @property
+    def current_usage(self) -> Usage | None:
+        """The usage as of now; None if none was reported."""
+        return self._usage.usage if self._usage.is_known else None
 
     def apply(self, delta: Delta) -> list[Event]:
         """Process any delta; return its events."""
@@ -148,7 +153,9 @@ class ResponseStreamStateMachine:
 
     def start(self, *, queued: bool = False) -> list[Event]:
         self._life.move(Move.START, queued=queued)
-        return [self._lifecycle("created"), self._lifecycle("queued" if queued else "in_progress")]
+        snapshot = self.snapshot  # both events have the same
+        names = ("created", "queued" if queued else "in_progress")
+        return [self._lifecycle(name, snapshot) for name in names]
 
     def begin(self) -> list[Event]:
         """End the wait of a queued response."""
@@ -425,9 +432,11 @@ class ResponseStreamStateMachine:
         self._output.end_current = list  # break a cycle that would keep a long text until garbage collection
         return self._lifecycle(name)
 
-    def _lifecycle(self, name: str) -> Event:
+    def _lifecycle(self, name: str, snapshot: Response | None = None) -> Event:
         return LifecycleEvent(
-            type=f"response.{name}", sequence_number=self._output.number(), response=self.snapshot
+            type=f"response.{name}",
+            sequence_number=self._output.number(),
+            response=snapshot or self.snapshot,
         )
 
 

@@ -141,6 +141,24 @@ def test_events_are_sent_before_the_call_returns() -> None:
     stage.run(act)
 
 
+def test_what_is_followed_by_more_is_sent_with_it() -> None:
+    """The last text of an answer and its end usually arrive together, and leave in one write."""
+    stage = Stage()
+
+    async def act(outlet: StreamOutlet) -> None:
+        outlet.write(stage.machine.start(), more=True)
+        assert not stage.channel.pieces
+        await outlet.flush()  # nothing is held back while the turn waits for something
+        assert len(stage.channel.pieces) == 1
+        outlet.write(stage.machine.apply(TextDelta("Hello")), more=True)
+        outlet.write(stage.end())
+        assert len(stage.channel.pieces) == 2
+
+    stage.run(act)
+    assert len(judge_stream(stage.channel.body)) > 4
+    assert stage.verdict.bytes_out == len(stage.channel.body)
+
+
 def test_the_log_gets_the_json_that_the_client_gets() -> None:
     """It is encoded once, unless the accent changes the event."""
     stage = Stage(accent=OpenAI)

@@ -50,7 +50,7 @@ class RecordingOutlet:
     def is_ready(self) -> bool:
         return self.gate is None or self.gate.is_set()
 
-    def write(self, events: Sequence[Event]) -> None:
+    def write(self, events: Sequence[Event], *, more: bool = False) -> None:  # noqa: ARG002
         if events:
             self.writes.append(list(events))
 

@@ -38,7 +38,7 @@ class LogOutlet(LiveOutlet):
         """Never called: this outlet has no client."""
         raise AssertionError(event.type, len(data))
 
-    def _transmit(self, frames: list[bytes], last: Event) -> None:
+    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
         """Never called."""
 
     async def _send_large(self, event: Event) -> None:

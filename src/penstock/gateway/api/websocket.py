@@ -82,7 +82,7 @@ class SocketOutlet(LiveOutlet):
     def _frame(self, event: Event, data: bytes) -> bytes:  # noqa: ARG002 - its type is in the data
         return data[:-1] + self._end if self._stream_id else data
 
-    def _transmit(self, frames: list[bytes], last: Event) -> None:
+    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:  # noqa: ARG002
         for frame in frames:
             self._socket.send(frame)
             self._verdict.bytes_out += len(frame)

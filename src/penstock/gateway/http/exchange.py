@@ -6,8 +6,8 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable
 from copy import copy
+from os import urandom
 from urllib.parse import parse_qsl
-from uuid import uuid4
 
 from penstock.fairness import WorkSlice
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
@@ -153,7 +153,7 @@ class Exchange(ClientRequest):
 
 def request_id_for(given: str) -> str:
     """Return the client's request id if it is safe in a header and a log, otherwise a new one."""
-    return given if _VALID_ID.fullmatch(given) else f"req_{uuid4().hex}"
+    return given if _VALID_ID.fullmatch(given) else f"req_{urandom(16).hex()}"
 
 
 def _one_line(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

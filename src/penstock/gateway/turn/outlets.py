@@ -82,9 +82,9 @@ class Outlet(Protocol):
     def is_ready(self) -> bool:
         """Whether nothing is queued, and the client takes more."""
 
-    def write(self, events: Sequence[Event]) -> None:
+    def write(self, events: Sequence[Event], *, more: bool = False) -> None:
         """Send events, after those that are queued. A terminal event is the last one and ends the HTTP
-        response."""
+        response. With `more`, another call follows at once, and they may be sent together."""
 
     def keep(self, events: Sequence[Event]) -> None:
         """Store events without sending them, because the client is disconnected."""
@@ -113,11 +113,11 @@ class QueuedOutlet(ABC):
         self._fault: Exception | None = None
         """A bug that the task has run into. It is raised by `flush`."""
 
-    def write(self, events: Sequence[Event]) -> None:
+    def write(self, events: Sequence[Event], *, more: bool = False) -> None:
         if not events:
             return
         if self.is_ready and self._are_small(events) and self._keeper.can_log(events):
-            self._pass_on(events)
+            self._pass_on(events, more)
         else:
             self._queue(events)
 
@@ -126,6 +126,7 @@ class QueuedOutlet(ABC):
         return not self._is_queued and self._fault is None
 
     async def flush(self) -> None:
+        self._send_held()
         while not self.is_ready:
             if self._fault is not None:
                 fault, self._fault = self._fault, None
@@ -145,12 +146,15 @@ class QueuedOutlet(ABC):
     def send_failure(self, response: Response) -> None: ...
 
     @abstractmethod
-    def _pass_on(self, events: Sequence[Event]) -> None:
+    def _pass_on(self, events: Sequence[Event], more: bool) -> None:
         """Store and send small events at once."""
 
     @abstractmethod
     async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:
         """Send events that are stored."""
+
+    def _send_held(self) -> None:  # noqa: B027 - few outlets hold anything back
+        """Send what was written with `more`."""
 
     async def _drain(self) -> None:  # noqa: B027 - not every outlet has a client that it waits for
         """Wait until the client takes more."""
@@ -213,11 +217,6 @@ class LiveOutlet(QueuedOutlet):
         channel = self._channel
         return not self._is_queued and self._fault is None and (channel is None or channel.is_writable)
 
-    def write(self, events: Sequence[Event]) -> None:
-        if events:
-            self.has_begun = True
-            super().write(events)
-
     def keep(self, events: Sequence[Event]) -> None:
         self.mark_disconnected()
         self.write(events)
@@ -248,7 +247,12 @@ class LiveOutlet(QueuedOutlet):
         if self._channel is not None:
             self._transmit([self._frame(end, encode(end))], end)
 
-    def _pass_on(self, events: Sequence[Event]) -> None:
+    def _queue(self, events: Sequence[Event]) -> None:
+        self.has_begun = True
+        super()._queue(events)
+
+    def _pass_on(self, events: Sequence[Event], more: bool) -> None:
+        self.has_begun = True
         if self._channel is None:
             self._keeper.log(events)
             self._note(events[-1])
@@ -263,7 +267,7 @@ class LiveOutlet(QueuedOutlet):
             frames.append(self._frame(accented, data))
         self._keeper.log(events, encoded)
         self._note(events[-1])
-        self._transmit(frames, events[-1])
+        self._transmit(frames, events[-1], more)
 
     async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:
         self._note(events[-1])
@@ -296,7 +300,7 @@ class LiveOutlet(QueuedOutlet):
         """Return an event with its JSON as it is sent."""
 
     @abstractmethod
-    def _transmit(self, frames: list[bytes], last: Event) -> None:
+    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
         """Send frames to a connected client; `last` is the event in the last one."""
 
     @abstractmethod
@@ -342,8 +346,10 @@ class StreamOutlet(LiveOutlet):
         self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
     ) -> None:
         super().__init__(accent, keeper, verdict, exchange.channel)
-        self._exchange = exchange
+        self._exchange, self._http = exchange, exchange.channel
         self._head = head
+        self._held = b""
+        """Frames that are sent with the next ones."""
         self._pieces: Iterator[bytes] = iter(())
         """The rest of a large frame. If the task is interrupted, it must be sent next."""
         self._large: Event | None = None
@@ -353,12 +359,20 @@ class StreamOutlet(LiveOutlet):
     def _frame(self, event: Event, data: bytes) -> bytes:
         return encode_frame(event.type, data)
 
-    def _transmit(self, frames: list[bytes], last: Event) -> None:
+    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
         if last.type in TERMINAL:
             frames.append(DONE)
             self._end(b"".join(frames), last)
+            return
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        if more:
+            self._held += data
         else:
-            self._send(frames[0] if len(frames) == 1 else b"".join(frames))
+            self._send(data)
+
+    def _send_held(self) -> None:
+        if self._held:
+            self._send(b"")
 
     async def _send_large(self, event: Event) -> None:
         self._pieces, self._large = frame_in_pieces(event.type, encode_in_pieces(event)), event
@@ -375,19 +389,25 @@ class StreamOutlet(LiveOutlet):
         self._large = None
 
     def _send(self, data: bytes) -> None:
+        if self._held:
+            data, self._held = self._held + data, b""
         if self._channel is not None:
-            self._open()
-            self._exchange.channel.write(data)
+            if not self.is_open:
+                self._open()
+            self._http.write(data)
             self._verdict.bytes_out += len(data)
 
     def _end(self, data: bytes, last: Event) -> None:
+        if self._held:
+            data, self._held = self._held + data, b""
         if self._channel is None:
             return
-        self._open()
+        if not self.is_open:
+            self._open()
         if last.type == "response.failed":
             # Some clients report a failure only when the connection is closed (decision 9, ask A10).
-            self._exchange.channel.close()
-        self._exchange.channel.end(data)
+            self._http.close()
+        self._http.end(data)
         self._verdict.bytes_out += len(data)
         self._verdict.terminal_sent = True
 
@@ -401,10 +421,9 @@ class StreamOutlet(LiveOutlet):
         self._exchange.refuse(refused)
 
     def _open(self) -> None:
-        if not self.is_open:
-            self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
-            self.is_open = True
-            self._verdict.status = 200
+        self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
+        self.is_open = True
+        self._verdict.status = 200
 
 
 STREAM_HEADERS = [
@@ -432,7 +451,7 @@ class JsonOutlet(QueuedOutlet):
         self._is_disconnected = True
         self.write(events)
 
-    def _pass_on(self, events: Sequence[Event]) -> None:
+    def _pass_on(self, events: Sequence[Event], more: bool) -> None:  # noqa: ARG002
         if events[-1].type in TERMINAL:
             self._queue(events)  # the response may be large
             return

@@ -135,7 +135,7 @@ def _keeper(
     claim: Claim | None,
 ) -> Keeper:
     items = request.request.input
-    context = context_of(items) if isinstance(items, list) else ""
+    context = partial(context_of, items if isinstance(items, list) else ())
     if not response.store and claim is None:
         return CacheKeeper(gateway.reasoning, request.tenant, context)
 

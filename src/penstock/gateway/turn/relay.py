@@ -65,7 +65,7 @@ class Relay:
                 source.start(self)
                 while not await self._catch_up():
                     await self._sleep()
-            self._outlet.write(pipeline.read_end())
+            self._outlet.write(pipeline.read_end(), more=True)
         except NetworkError:
             self._outlet.write(pipeline.read_cut())
             if not pipeline.has_finished:
@@ -163,7 +163,8 @@ class Relay:
                     self._rest = steps
                     break
         finally:
-            self._outlet.write(events)
-            if self._pipeline.has_output and self._verdict.first_output_ms < 0:
+            # The end follows at once. Without output, another target may be asked before.
+            self._outlet.write(events, more=self._pipeline.is_answered and self._pipeline.has_output)
+            if self._verdict.first_output_ms < 0 and self._pipeline.has_output:
                 self._verdict.first_output_ms = round(self._watch.seconds * 1000)
             self._watch.add_work(began)

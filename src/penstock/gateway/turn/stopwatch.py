@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Self
 
 
 class Stopwatch:
@@ -17,18 +17,19 @@ class Stopwatch:
         """Number of current waits: the turn for its upstream, and a heartbeat for the client."""
         self._waiting_since = 0.0
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Count the duration of the context as waiting for the upstream, the client or the store."""
+    def waiting(self) -> Self:
+        """Return a context whose duration counts as waiting for the upstream, the client or the store."""
+        return self
+
+    def __enter__(self) -> None:
         if not self._waiting:
             self._waiting_since = self._clock()
         self._waiting += 1
-        try:
-            yield
-        finally:
-            self._waiting -= 1
-            if not self._waiting:
-                self._waited += self._clock() - self._waiting_since
+
+    def __exit__(self, *_: object) -> None:
+        self._waiting -= 1
+        if not self._waiting:
+            self._waited += self._clock() - self._waiting_since
 
     def mark_received(self) -> float:
         """Record that the upstream has sent something, and return the time."""

@@ -371,7 +371,7 @@ class Turn:
         """If the estimate for the terminal event takes long, make it now, in a thread."""
         weight = max(self._request.weight, self._verdict.bytes_in)
         if weight >= HEAVY and not self._pipeline.is_over and self._pipeline.lacks_usage:
-            self._outlet.write(self.start())
+            await self._write(self.start())  # before the work, not with the end
             self._estimate.counted = await run_heavy(weight, self._estimate.count)
 
     def _conclude(self) -> None:
