@@ -68,7 +68,10 @@ class Decoder:
             and not (self._buffer or self._after_cr or end > self._limit)
         ):
             # Nearly every read is one event with the name of the last one, and one line of data.
-            return [self._frame(self._event, data[begin:end].decode("utf-8", "replace"))]
+            text = data[begin:end].decode("utf-8", "replace")
+            return [
+                Frame(self._event, text, self._id) if self._retry is None else self._frame(self._event, text)
+            ]
         if self._overflowed:
             raise FrameTooLarge(self._limit)
         if self._after_cr and data:
@@ -185,12 +188,12 @@ def encode_frame(event: str, data: bytes) -> bytes:
     """
     if _LF in data or _CR in data:
         raise ValueError("the data of a frame must be one line: encode JSON without line breaks")
-    return _head(event) + data + b"\n\n"
+    return frame_head(event) + data + b"\n\n"
 
 
 def frame_in_pieces(event: str, data: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same frame as `encode_frame`, from data that is available in pieces."""
-    yield _head(event)
+    yield frame_head(event)
     yield from data
     yield b"\n\n"
 
@@ -201,7 +204,8 @@ def comment(text: str = "") -> bytes:
 
 
 @lru_cache(maxsize=256)  # a stream uses a handful of names; the bound protects against vendors' own names
-def _head(event: str) -> bytes:
+def frame_head(event: str) -> bytes:
+    """Return the bytes before the data of a frame."""
     if not event:
         raise ValueError("the event name of a frame must not be empty")
     return b"event: " + _one_line(event, "the event name of a frame") + b"\ndata: "

@@ -163,7 +163,16 @@ class Pipeline:
             return (self._refuse(_too_large(error)),)
         if len(frames) > FRAMES_AT_ONCE:
             return self._translate_in_steps(frames)
-        return (self._accept(self._read_frames(frames)),) if frames else ()
+        if not frames:
+            return ()
+        deltas = self._read_frames(frames)
+        if len(deltas) == 1 and deltas[0].__class__ in PLAIN and self.has_output and self.failure is None:
+            # Nearly every read is one piece of what the model writes: nothing has to be masked or permitted.
+            try:
+                return (self._machine.apply(deltas[0]),)
+            except (BridgeError, ValueError):
+                pass  # it changes nothing, and is reported below
+        return (self._accept(deltas),)
 
     def read_end(self) -> list[Event]:
         """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""

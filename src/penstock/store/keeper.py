@@ -46,6 +46,9 @@ class Keeper(Protocol):
     diagnostics: list[Diagnostic]
     """Diagnostics for the client, as of the last event, about how the response is stored."""
 
+    logs_all: bool
+    """Whether every event must be logged. Otherwise only the terminal event matters, and nothing waits."""
+
     def can_log(self, events: Sequence[Event]) -> bool:
         """Return whether events can be stored without waiting, with `log`."""
 
@@ -74,6 +77,8 @@ class StoreKeeper:
     returns what identifies the input that it answers (`reasoning_memory.context_of`). `on_open` is called
     when the turn can be read from the store. With `cache`, the reasoning is remembered there and not in the
     store."""
+
+    logs_all = True
 
     def __init__(
         self,
@@ -246,6 +251,8 @@ class StoreKeeper:
 
 class CacheKeeper:
     """For turns that are not stored: remembers only their reasoning, for a limited time."""
+
+    logs_all = False
 
     def __init__(self, cache: ReasoningCache, tenant: str, context: Callable[[], str] = str) -> None:
         self._cache, self._tenant, self._context = cache, tenant, context

@@ -86,7 +86,10 @@ class OpenPart(ABC):
 
     def delta(self, text: str) -> Event:
         """Add the next piece of text; return its event."""
-        self.take(text)
+        self.chunks.append(text)
+        self.pending += len(text)
+        if self.pending >= _JOINED_AT:
+            self.join()
         return self.delta_event(
             sequence_number=self.number(),
             item_id=self.item_id,

@@ -367,7 +367,8 @@ class ResponseStreamStateMachine:
 
     def _write(self, kind: BlockKind, text: str, block: Key | None, part: Key | None) -> list[Event]:
         """Add text to the open part of this kind, or to a new one."""
-        text = self._checked_text(text)
+        if text.__class__ is not str or not text.isascii() or not self._life.streaming:
+            text = self._checked_text(text)
         if not text:
             return []
         open_part, events = self._blocks.part(kind, block, part)

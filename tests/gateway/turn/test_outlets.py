@@ -31,6 +31,8 @@ LONG = "x" * (LONG_TEXT + 1)
 class RecordingKeeper:
     """Stores nothing. `is_slow`: it must be waited for; `fails` is what a broken store does."""
 
+    logs_all = True
+
     def __init__(self, *, is_slow: bool = False, fails: bool = False) -> None:
         self.diagnostics: list[Diagnostic] = []
         self.kept: list[Event] = []

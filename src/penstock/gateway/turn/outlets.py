@@ -26,7 +26,7 @@ from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
 from penstock.protocol.large_json import LONG_TEXT, encode_in_pieces
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode, to_builtins
-from penstock.sse import DONE, comment, encode_frame, frame_in_pieces
+from penstock.sse import DONE, comment, frame_head, frame_in_pieces
 from penstock.store.keeper import Keeper, not_durable_event
 from penstock.stream.accents import Accent
 
@@ -116,7 +116,9 @@ class QueuedOutlet(ABC):
     def write(self, events: Sequence[Event], *, more: bool = False) -> None:
         if not events:
             return
-        if self.is_ready and self._are_small(events) and self._keeper.can_log(events):
+        keeper = self._keeper
+        may_log = not keeper.logs_all or keeper.can_log(events)
+        if may_log and self.is_ready and self._are_small(events):
             self._pass_on(events, more)
         else:
             self._queue(events)
@@ -265,9 +267,11 @@ class LiveOutlet(QueuedOutlet):
             data = self._keeper.json_of(accented) if is_snapshot else encode(accented)
             encoded.append(data if accented is event else None)
             frames.append(self._frame(accented, data))
-        self._keeper.log(events, encoded)
-        self._note(events[-1])
-        self._transmit(frames, events[-1], more)
+        last = events[-1]
+        if self._keeper.logs_all or last.type in TERMINAL:
+            self._keeper.log(events, encoded)
+        self._note(last)
+        self._transmit(frames, last, more)
 
     async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:
         self._note(events[-1])
@@ -357,18 +361,16 @@ class StreamOutlet(LiveOutlet):
         self.is_open = False
 
     def _frame(self, event: Event, data: bytes) -> bytes:
-        return encode_frame(event.type, data)
+        return frame_head(event.type) + data + b"\n\n"
 
     def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
         if last.type in TERMINAL:
             frames.append(DONE)
             self._end(b"".join(frames), last)
-            return
-        data = frames[0] if len(frames) == 1 else b"".join(frames)
-        if more:
-            self._held += data
+        elif more:
+            self._held += b"".join(frames)
         else:
-            self._send(data)
+            self._send(frames[0] if len(frames) == 1 else b"".join(frames))
 
     def _send_held(self) -> None:
         if self._held:

@@ -143,10 +143,18 @@ class Relay:
         room = self._most_bytes - self._verdict.bytes_in
         self._tracer.read(data)
         self._verdict.bytes_in += len(data)
-        if len(data) <= room:
-            self._pass_on(iter(self._pipeline.read(data)), began)
+        if len(data) > room:
+            self._read_excess(data[:room])
             return
-        for events in self._pipeline.read(data[:room]):
+        steps = self._pipeline.read(data)
+        if steps.__class__ is tuple:  # a few frames, which nearly every read has
+            self._write(steps[0] if steps else [], began)
+        else:
+            self._pass_on(iter(steps), began)
+
+    def _read_excess(self, data: bytes) -> None:
+        """Translate the last bytes of an answer that is too large, and refuse the rest."""
+        for events in self._pipeline.read(data):
             self._outlet.write(events)
         if not self._pipeline.is_answered:
             message = f"the upstream sent more than {self._most_bytes} bytes (limits.answer_bytes)"
@@ -163,8 +171,12 @@ class Relay:
                     self._rest = steps
                     break
         finally:
-            # The end follows at once. Without output, another target may be asked before.
-            self._outlet.write(events, more=self._pipeline.is_answered and self._pipeline.has_output)
-            if self._verdict.first_output_ms < 0 and self._pipeline.has_output:
-                self._verdict.first_output_ms = round(self._watch.seconds * 1000)
-            self._watch.add_work(began)
+            self._write(events, began)
+
+    def _write(self, events: list[Event], began: float) -> None:
+        pipeline = self._pipeline
+        # The end follows at once. Without output, another target may be asked before.
+        self._outlet.write(events, more=pipeline.is_answered and pipeline.has_output)
+        if self._verdict.first_output_ms < 0 and pipeline.has_output:
+            self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+        self._watch.add_work(began)

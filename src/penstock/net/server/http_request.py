@@ -190,6 +190,10 @@ class HttpRequest:
         self.is_begun = True
 
     def write(self, data: bytes) -> None:
+        if self._is_chunked and data and not (self._head or self.is_ended):  # nearly every piece
+            if self._is_connected:
+                self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+            return
         framed = self._framed(data)
         if self._head:
             framed, self._head = self._head + framed, b""
