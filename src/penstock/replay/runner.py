@@ -116,10 +116,11 @@ class _Stage:
     is_ready = True
     """Nothing has to be waited for."""
 
-    def write(self, events: Sequence[Event], *, more: bool = False) -> None:  # noqa: ARG002
+    def write(self, events: Sequence[Event], *, more: bool = False) -> bool:  # noqa: ARG002
         if events and not self._is_closed:
             self.replayed.events += events
             self._verdict.terminal_sent = events[-1].type in TERMINAL
+        return True
 
     def keep(self, events: Sequence[Event]) -> None:
         self.write(events)

@@ -50,9 +50,10 @@ class RecordingOutlet:
     def is_ready(self) -> bool:
         return self.gate is None or self.gate.is_set()
 
-    def write(self, events: Sequence[Event], *, more: bool = False) -> None:  # noqa: ARG002
+    def write(self, events: Sequence[Event], *, more: bool = False) -> bool:  # noqa: ARG002
         if events:
             self.writes.append(list(events))
+        return self.is_ready
 
     async def flush(self) -> None:
         if self.gate is not None:

@@ -180,6 +180,7 @@ class Tracer:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._keep, self._is_recording, self._clock = keep, is_recording, clock
+        self.is_on = keep is not None
         self._mask: Callable[[bytes, bytes], bytes] | None = None
         self._before = b""
         """The end of the previous read: a key may be split across two reads."""

@@ -82,9 +82,10 @@ class Outlet(Protocol):
     def is_ready(self) -> bool:
         """Whether nothing is queued, and the client takes more."""
 
-    def write(self, events: Sequence[Event], *, more: bool = False) -> None:
-        """Send events, after those that are queued. A terminal event is the last one and ends the HTTP
-        response. With `more`, another call follows at once, and they may be sent together."""
+    def write(self, events: Sequence[Event], *, more: bool = False) -> bool:
+        """Send events, after those that are queued; return whether the outlet is ready for more. A terminal
+        event is the last one and ends the HTTP response. With `more`, another call follows at once, and they
+        may be sent together."""
 
     def keep(self, events: Sequence[Event]) -> None:
         """Store events without sending them, because the client is disconnected."""
@@ -113,15 +114,8 @@ class QueuedOutlet(ABC):
         self._fault: Exception | None = None
         """A bug that the task has run into. It is raised by `flush`."""
 
-    def write(self, events: Sequence[Event], *, more: bool = False) -> None:
-        if not events:
-            return
-        keeper = self._keeper
-        may_log = not keeper.logs_all or keeper.can_log(events)
-        if may_log and self.is_ready and self._are_small(events):
-            self._pass_on(events, more)
-        else:
-            self._queue(events)
+    @abstractmethod
+    def write(self, events: Sequence[Event], *, more: bool = False) -> bool: ...
 
     @property
     def is_ready(self) -> bool:
@@ -146,10 +140,6 @@ class QueuedOutlet(ABC):
 
     @abstractmethod
     def send_failure(self, response: Response) -> None: ...
-
-    @abstractmethod
-    def _pass_on(self, events: Sequence[Event], more: bool) -> None:
-        """Store and send small events at once."""
 
     @abstractmethod
     async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:
@@ -188,10 +178,13 @@ class QueuedOutlet(ABC):
         self._events.clear()
         self._is_queued = False
 
-    def _are_small(self, events: Sequence[Event]) -> bool:
-        """Return whether events can be sent in one piece. See `first_batch`."""
+    def _may_pass_on(self, events: Sequence[Event]) -> bool:
+        """Return whether events can be stored without waiting, and sent in one piece (see `first_batch`)."""
+        keeper = self._keeper
+        if keeper.logs_all and not keeper.can_log(events):
+            return False
         if self._verdict.bytes_in <= LARGE_ANSWER:
-            return not _has_long_instructions(events[0])
+            return events[0].__class__ is not LifecycleEvent or not _has_long_instructions(events[0])
         return all(map(_is_short_delta, events))
 
 
@@ -253,12 +246,24 @@ class LiveOutlet(QueuedOutlet):
         self.has_begun = True
         super()._queue(events)
 
-    def _pass_on(self, events: Sequence[Event], more: bool) -> None:
-        self.has_begun = True
-        if self._channel is None:
+    def write(self, events: Sequence[Event], *, more: bool = False) -> bool:
+        # This runs for every chunk of every stream, so it makes as few calls as possible.
+        channel = self._channel
+        if not events:
+            return self.is_ready
+        if (
+            self._is_queued
+            or self._fault is not None
+            or not (channel is None or channel.is_writable)
+            or not self._may_pass_on(events)
+        ):
+            self._queue(events)
+            return False
+        self.has_begun, last = True, events[-1]
+        if channel is None:
             self._keeper.log(events)
-            self._note(events[-1])
-            return
+            self._note(last)
+            return True
         frames: list[bytes] = []
         encoded: list[bytes | None] = []
         for event in events:
@@ -267,11 +272,12 @@ class LiveOutlet(QueuedOutlet):
             data = self._keeper.json_of(accented) if is_snapshot else encode(accented)
             encoded.append(data if accented is event else None)
             frames.append(self._frame(accented, data))
-        last = events[-1]
         if self._keeper.logs_all or last.type in TERMINAL:
             self._keeper.log(events, encoded)
-        self._note(last)
+        self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
+        self.last_event = self.last_write = self._clock()
         self._transmit(frames, last, more)
+        return channel.is_writable
 
     async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:
         self._note(events[-1])
@@ -369,8 +375,12 @@ class StreamOutlet(LiveOutlet):
             self._end(b"".join(frames), last)
         elif more:
             self._held += b"".join(frames)
+        elif self._held or not self.is_open:
+            self._send(b"".join(frames))
         else:
-            self._send(frames[0] if len(frames) == 1 else b"".join(frames))
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
+            self._http.write(data)
+            self._verdict.bytes_out += len(data)
 
     def _send_held(self) -> None:
         if self._held:
@@ -453,13 +463,18 @@ class JsonOutlet(QueuedOutlet):
         self._is_disconnected = True
         self.write(events)
 
-    def _pass_on(self, events: Sequence[Event], more: bool) -> None:  # noqa: ARG002
-        if events[-1].type in TERMINAL:
-            self._queue(events)  # the response may be large
-            return
-        self._keeper.log(events)
+    def write(self, events: Sequence[Event], *, more: bool = False) -> bool:  # noqa: ARG002
+        if not events:
+            return self.is_ready
+        # At the end, the response may be large.
+        if not self.is_ready or events[-1].type in TERMINAL or not self._may_pass_on(events):
+            self._queue(events)
+            return False
+        if self._keeper.logs_all:
+            self._keeper.log(events)
         for event in events:
             self._learn(self._accent(event))
+        return True
 
     async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:  # noqa: ARG002
         for event in map(self._accent, events):

@@ -86,10 +86,10 @@ class Relay:
             self._source.pause()
             return
         try:
-            self._read(data)
+            may_go_on = self._read(data)
         except Exception as error:
-            self._refusal = error
-        if self._refusal is not None or self._rest is not None or not self._outlet.is_ready:
+            self._refusal, may_go_on = error, False
+        if not may_go_on:
             self._source.pause()
             self._wake()
         elif self._pipeline.is_answered:
@@ -137,30 +137,38 @@ class Relay:
 
     # Reading
 
-    def _read(self, data: bytes) -> None:
-        """Translate one read. If the answer is too large, the bytes up to the limit are still used."""
+    def _read(self, data: bytes) -> bool:
+        """Translate one read; return whether everything was passed on, and the outlet is ready for more."""
         began = self._watch.mark_received()
-        room = self._most_bytes - self._verdict.bytes_in
-        self._tracer.read(data)
-        self._verdict.bytes_in += len(data)
-        if len(data) > room:
-            self._read_excess(data[:room])
-            return
-        steps = self._pipeline.read(data)
-        if steps.__class__ is tuple:  # a few frames, which nearly every read has
-            self._write(steps[0] if steps else [], began)
-        else:
-            self._pass_on(iter(steps), began)
+        verdict, pipeline = self._verdict, self._pipeline
+        if self._tracer.is_on:
+            self._tracer.read(data)
+        verdict.bytes_in += len(data)
+        if verdict.bytes_in > self._most_bytes:
+            return self._read_excess(data)
+        steps = pipeline.read(data)
+        if steps.__class__ is not tuple:
+            return self._pass_on(iter(steps), began)
+        # A few frames at most, as in nearly every read.
+        is_ready = self._outlet.write(
+            steps[0] if steps else (), more=pipeline.is_answered and pipeline.has_output
+        )
+        if verdict.first_output_ms < 0 and pipeline.has_output:
+            verdict.first_output_ms = round(self._watch.seconds * 1000)
+        self._watch.add_work(began)
+        return is_ready
 
-    def _read_excess(self, data: bytes) -> None:
-        """Translate the last bytes of an answer that is too large, and refuse the rest."""
-        for events in self._pipeline.read(data):
+    def _read_excess(self, data: bytes) -> bool:
+        """Translate the bytes up to the limit, and refuse the rest."""
+        excess = self._verdict.bytes_in - self._most_bytes
+        for events in self._pipeline.read(data[: max(len(data) - excess, 0)]):
             self._outlet.write(events)
         if not self._pipeline.is_answered:
             message = f"the upstream sent more than {self._most_bytes} bytes (limits.answer_bytes)"
             raise ProtocolError(message, code="upstream_invalid")
+        return self._outlet.is_ready
 
-    def _pass_on(self, steps: Iterator[list[Event]], began: float) -> None:
+    def _pass_on(self, steps: Iterator[list[Event]], began: float) -> bool:
         """Write the events of these steps, as far as there is time for them."""
         self._rest = None
         events: list[Event] = []
@@ -171,12 +179,10 @@ class Relay:
                     self._rest = steps
                     break
         finally:
-            self._write(events, began)
-
-    def _write(self, events: list[Event], began: float) -> None:
-        pipeline = self._pipeline
-        # The end follows at once. Without output, another target may be asked before.
-        self._outlet.write(events, more=pipeline.is_answered and pipeline.has_output)
-        if self._verdict.first_output_ms < 0 and pipeline.has_output:
-            self._verdict.first_output_ms = round(self._watch.seconds * 1000)
-        self._watch.add_work(began)
+            # The end follows at once. Without output, another target may be asked before.
+            more = self._pipeline.is_answered and self._pipeline.has_output
+            is_ready = self._outlet.write(events, more=more)
+            if self._verdict.first_output_ms < 0 and self._pipeline.has_output:
+                self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+            self._watch.add_work(began)
+        return is_ready and self._rest is None
