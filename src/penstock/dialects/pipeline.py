@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from penstock.dialects.client_rules import ClientRules
 from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan, ReadDialect, Reader
+from penstock.dialects.repeated_chunks import RepeatedChunk, RepeatsText
 from penstock.errors import KINDS, BridgeError, FrameTooLarge, OpenResponsesError, ProtocolError, ServerError
 from penstock.failures import ERROR_TYPES
 from penstock.protocol.errors import Diagnostic
@@ -81,6 +82,7 @@ class Pipeline:
         self._decoder: FrameDecoder
         self._mask: Mask
         self._rules: ClientRules
+        self._repeated: RepeatedChunk
         self._may_be_document = False
         """Before the first bytes: whether the answer may still be one JSON document instead of a stream."""
         self._body: bytearray | None = None
@@ -120,6 +122,7 @@ class Pipeline:
         self._reader, self._decoder = dialect.reader(plan), decoder or Decoder(DEFAULT_LIMIT)
         self._rules = ClientRules(plan)
         self._may_be_document, self._body = content_type != "text/event-stream", None
+        self._repeated = RepeatedChunk()
         self.is_answered = False
 
     # In one call
@@ -157,6 +160,10 @@ class Pipeline:
             self._may_be_document = False
         if self._body is not None:
             return self._read_body(self._body, data)
+        text = self._repeated.text_in(data)
+        if text is not None:
+            return (self._apply([TextDelta(text)]),)
+        self._repeated.forget()
         try:
             frames = self._decoder.feed(data)
         except FrameTooLarge as error:
@@ -168,11 +175,16 @@ class Pipeline:
         deltas = self._read_frames(frames)
         if len(deltas) == 1 and deltas[0].__class__ in PLAIN and self.has_output and self.failure is None:
             # Nearly every read is one piece of what the model writes: nothing has to be masked or permitted.
-            try:
-                return (self._machine.apply(deltas[0]),)
-            except (BridgeError, ValueError):
-                pass  # it changes nothing, and is reported below
+            if len(frames) == 1:
+                self._learn(data, frames[0], deltas[0])
+            return (self._apply(deltas),)
         return (self._accept(deltas),)
+
+    def _learn(self, data: bytes, frame: Frame, delta: Delta) -> None:
+        """Remember a read that is one piece of text: the next one may repeat everything else."""
+        reader = self._reader
+        if isinstance(reader, RepeatsText) and reader.text_key and isinstance(delta, TextDelta):
+            self._repeated.learn(data, frame, reader.text_key, delta.text)
 
     def read_end(self) -> list[Event]:
         """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""

@@ -17,6 +17,7 @@ from penstock.dialects.chat.reasoning import REASONING_FIELDS, Reasoning
 from penstock.dialects.chat.usage import read_usage
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
+from penstock.dialects.repeated_chunks import RepeatsText
 from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import LogProb, TopLogProb
 from penstock.sse import Frame
@@ -77,11 +78,13 @@ CALL_FIELDS = frozenset({"tool_calls", "function_call"})
 LEFT_OUT = frozenset({"audio", "copilot_annotations"})
 """Fields of a delta that have content but no equivalent in a Responses stream."""
 
+_CONTENT = b'"content":'
+
 LEGACY_CALL = "function_call"
 """The key of the one call that the legacy field can contain (quirk C23)."""
 
 
-class ChatReader:
+class ChatReader(RepeatsText):
     """Reads one answer."""
 
     def __init__(self, plan: Plan) -> None:
@@ -110,6 +113,7 @@ class ChatReader:
         common = read_common(frame.data)
         if common is not None and frame.event != "error":
             return self._read_common(common)
+        self.text_key = None
         if frame.data.strip() == DONE:
             self._done = True
             return self._settle()
@@ -164,6 +168,7 @@ class ChatReader:
             self._has_output = True
         if (chunk.id, chunk.model, chunk.service_tier) != self._last_info:
             deltas = self._read_info(chunk.id, chunk.model, chunk.service_tier) + deltas
+        self.text_key = _CONTENT if self._splitter is None and _is_only_text(deltas) else None
         return deltas
 
     def _read_info(self, id: Any, model: Any, service_tier: Any) -> list[Delta]:
@@ -371,6 +376,10 @@ class ChatReader:
             "unknown_finish", f"the finish reason {text[:64]!r} is unknown; it was read as a normal stop"
         )
         return [*self._settle(), unknown, FinishDelta(FinishReason.STOP)]
+
+
+def _is_only_text(deltas: list[Delta]) -> bool:
+    return len(deltas) == 1 and isinstance(deltas[0], TextDelta) and not deltas[0].logprobs
 
 
 def read_body(plan: Plan, body: bytes) -> list[Delta]:

@@ -1,0 +1,175 @@
+"""Chunks that repeat the last one but for their text: reading them must not make a difference."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.dialects.chat import DIALECT
+from penstock.dialects.pipeline import Pipeline
+from penstock.dialects.repeated_chunks import RepeatedChunk
+from penstock.protocol.response import response_for
+from penstock.protocol.wire import encode
+from penstock.sse import Frame
+from penstock.stream.machine import ResponseStreamStateMachine
+from tests.dialects.chat_streams import chunk, plan
+
+KEY = b'"content":'
+
+
+def opened() -> Pipeline:
+    response = response_for(plan().request, id="resp_1", created_at=0)
+    pipeline = Pipeline(ResponseStreamStateMachine(response, clock=lambda: 0, new_id=_ids()))
+    pipeline.open(DIALECT, plan())
+    return pipeline
+
+
+def _ids() -> Any:
+    numbers = iter(range(10**6))
+    return lambda prefix: f"{prefix}_{next(numbers)}"
+
+
+def translated(*reads: bytes) -> list[bytes]:
+    pipeline = opened()
+    events = [event for read in reads for event in pipeline.feed(read)]
+    return [encode(event) for event in events + pipeline.end()]
+
+
+TEXTS = st.sampled_from(
+    [
+        "a",
+        " b",
+        "ü",
+        "水",
+        '"',
+        "\\",
+        "\n",
+        "\u0000",
+        "",
+        "\ud800",
+        "</s>",
+        '","content":"x',
+        "\x7f",
+        "data: x",
+    ]
+) | st.text(max_size=4)
+
+
+def filtered(text: str) -> Any:
+    """A chunk with the same key in another place."""
+    choice = {"index": 0, "delta": {"content": "A"}, "content_filter_results": {"content": text}}
+    return {"id": "c", "choices": [choice]}
+
+
+@st.composite
+def reads_of_a_stream(draw: st.DrawFn) -> list[bytes]:
+    """Chunks with few differences, written in various ways, in reads that mostly hold one each."""
+    reads = []
+    for text in draw(st.lists(TEXTS, min_size=2, max_size=8)):
+        made = chunk({"content": text}, id=draw(st.sampled_from(["c", "c", "c", "d"])))
+        if draw(st.integers(0, 9)) == 0:
+            made = draw(
+                st.sampled_from(
+                    [
+                        chunk({"reasoning_content": "hm"}),
+                        chunk({"content": text, "reasoning_content": "hm"}),
+                        chunk({"content": text}, finish="stop"),
+                        {**made, "usage": {"prompt_tokens": 1, "completion_tokens": 2}},
+                        {
+                            "choices": [
+                                {
+                                    "index": 0,
+                                    "delta": {"content": "A"},
+                                    "content_filter_results": {"content": text},
+                                }
+                            ]
+                        },
+                    ]
+                )
+            )
+        separators = draw(st.sampled_from([(",", ":"), (",", ":"), (", ", ": ")]))
+        data = json.dumps(made, separators=separators, ensure_ascii=draw(st.booleans()))
+        end = draw(st.sampled_from(["\n\n", "\n\n", "\n\n", "\r\n\r\n"]))
+        reads.append(f"data: {data}{end}".encode("utf-8", "surrogatepass"))
+    if draw(st.booleans()):
+        place = draw(st.integers(0, len(reads) - 1))
+        cut = draw(st.integers(0, len(reads[place])))
+        reads[place : place + 1] = [reads[place][:cut], reads[place][cut:]]
+    return reads
+
+
+@given(reads_of_a_stream())
+def test_reading_chunk_by_chunk_gives_the_same_events_as_reading_all_at_once(reads: list[bytes]) -> None:
+    """A read of many chunks is always decoded."""
+    end = b"data: [DONE]\n\n"
+    assert translated(*reads, end) == translated(b"".join(reads) + end)
+
+
+def sse(text: str, **fields: Any) -> bytes:
+    return f"data: {json.dumps(chunk({'content': text}, **fields))}\n\n".encode()
+
+
+def learned(data: bytes, text: str) -> RepeatedChunk:
+    repeated = RepeatedChunk()
+    repeated.learn(data, Frame(None, data.decode().removeprefix("data: ").removesuffix("\n\n")), KEY, text)
+    return repeated
+
+
+def test_a_chunk_with_another_text_is_recognised() -> None:
+    repeated = learned(sse("a"), "a")
+    assert repeated.text_in(sse("some more")) == "some more"
+    assert repeated.text_in(sse("a")) == "a"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        sse(""),
+        sse('"'),
+        sse("\\"),
+        sse("\n"),
+        sse("a", id="other"),
+        sse("a", finish="stop"),
+        sse("a")[:-1],
+        sse("a") + sse("b"),
+        sse("a").replace(b'"a"', b'"\xff"'),
+        sse("a").replace(b'"a"', b'"\x01"'),
+        b"",
+    ],
+)
+def test_anything_else_is_not(data: bytes) -> None:
+    assert learned(sse("a"), "a").text_in(data) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (sse("a") + b"data: {", "a"),
+        (sse("a")[3:], "a"),
+        (sse("a").replace(b'"a"', b'"\\u0061"'), "a"),
+        (sse("a").replace(b"}]", b'},{"content":"a"}]'), "a"),
+    ],
+    ids=["with the next chunk", "without its beginning", "with escapes", "with the key twice"],
+)
+def test_a_chunk_whose_text_is_not_found_without_doubt_is_not_learned(data: bytes, text: str) -> None:
+    assert learned(data, text).text_in(data) is None
+
+
+def test_a_stream_that_never_repeats_a_chunk_is_not_tried_forever() -> None:
+    repeated = RepeatedChunk()
+    for number in range(10):
+        data = sse("a", id=str(number))
+        frame = Frame(None, data.decode().removeprefix("data: ").removesuffix("\n\n"))
+        assert repeated.text_in(data) is None
+        repeated.learn(data, frame, KEY, "a")
+    assert repeated.text_in(data) is None
+
+
+def test_a_forgotten_chunk_is_not_recognised() -> None:
+    repeated = learned(sse("a"), "a")
+    repeated.forget()
+    assert repeated.text_in(sse("a")) is None
