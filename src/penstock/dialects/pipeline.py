@@ -162,7 +162,10 @@ class Pipeline:
             return self._read_body(self._body, data)
         text = self._repeated.text_in(data)
         if text is not None:
-            return (self._apply([TextDelta(text)]),)
+            try:
+                return (self._machine.text(text),)
+            except BridgeError:
+                return (self._apply([TextDelta(text)]),)  # which reports it
         self._repeated.forget()
         try:
             frames = self._decoder.feed(data)

@@ -232,7 +232,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._error = parser.feed(data)
             if parser.received:
                 if self._phase is _IDLE:
-                    self._clock.touch()
+                    self._clock.since = self._loop.time()
                 elif self._phase is _FIRST_BYTE:
                     self._phase, self._limit = _IDLE, self._idle_timeout
                     if self._clock.is_on:

@@ -7,37 +7,35 @@ from collections.abc import Callable
 
 
 class IdleClock:
-    """Calls `expired` when nothing has happened for the limit of `start`. Activity only notes the time: the
+    """Calls `expired` when nothing has happened for the limit of `start`. Activity only sets `since`: the
     timer looks at it when it fires, and waits for the rest."""
 
-    __slots__ = ("_due", "_expired", "_limit", "_loop", "_since", "_timer", "is_on")
+    __slots__ = ("_due", "_expired", "_limit", "_loop", "_timer", "is_on", "since")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
         self._loop = loop
         self._expired = expired
         self._timer: asyncio.TimerHandle | None = None
-        self._due = self._since = 0.0
+        self._due = 0.0
+        self.since = 0.0
+        """When something happened last. Set it whenever something does."""
         self._limit: float | None = None
         self.is_on = False
 
     def start(self, limit: float | None) -> None:
         """Measure from now on. None is no limit."""
         self.is_on = True
-        self._since = self._loop.time()
+        self.since = self._loop.time()
         self._limit = limit
         if limit is None:
             return
-        due = self._since + limit
+        due = self.since + limit
         if self._timer is not None:
             if self._due <= due:
                 return  # it looks at the time again
             self._timer.cancel()
         self._due = due
         self._timer = self._loop.call_at(due, self._check)
-
-    def touch(self) -> None:
-        """Note that something happened."""
-        self._since = self._loop.time()
 
     def stop(self) -> None:
         """Measure nothing until the next `start`. The timer stays: the next start may use it."""
@@ -54,7 +52,7 @@ class IdleClock:
         self._timer = None
         if not self.is_on or self._limit is None:
             return
-        self._due = self._since + self._limit
+        self._due = self.since + self._limit
         if self._loop.time() < self._due:
             self._timer = self._loop.call_at(self._due, self._check)
             return
