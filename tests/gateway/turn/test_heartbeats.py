@@ -13,8 +13,8 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.heartbeats import Heartbeats
-from penstock.gateway.turn.outlets import StreamOutlet
 from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.gateway.turn.stream_outlet import StreamOutlet
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response

@@ -25,7 +25,7 @@ from penstock.gateway.refusals import refusal, with_request_id
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.compaction import CompactionCodec
 from penstock.gateway.turn.idempotency import Claim
-from penstock.gateway.turn.outlets import JsonOutlet
+from penstock.gateway.turn.json_outlet import JsonOutlet
 from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare
 from penstock.gateway.turn.requests import read_request
 from penstock.gateway.turn.run import run_turn

@@ -13,11 +13,12 @@ from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.idempotency import HEADER, Earlier, fingerprint_of
-from penstock.gateway.turn.outlets import JsonOutlet, StreamOutlet
+from penstock.gateway.turn.json_outlet import JsonOutlet
 from penstock.gateway.turn.prepare import Prepared
 from penstock.gateway.turn.requests import read_request
 from penstock.gateway.turn.run import run_turn
 from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.gateway.turn.stream_outlet import StreamOutlet
 from penstock.protocol.request import CreateResponse
 from penstock.stream.accents import ACCENTS
 

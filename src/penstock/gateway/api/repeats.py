@@ -9,7 +9,7 @@ from penstock.gateway.http.access import tenant_of
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.idempotency import Claim, Earlier, read_key
-from penstock.gateway.turn.outlets import failed_body
+from penstock.gateway.turn.json_outlet import failed_body
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import encode
 

@@ -18,9 +18,10 @@ from penstock.gateway.http.client_accent import accent_for
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.http.paging import list_body, number, page_options
 from penstock.gateway.settings import ClientKey
-from penstock.gateway.turn.outlets import LARGE_ANSWER, STREAM_HEADERS
+from penstock.gateway.turn.outlets import LARGE_ANSWER
 from penstock.gateway.turn.prepare import limits_for
 from penstock.gateway.turn.stop_reasons import CANCELLED
+from penstock.gateway.turn.stream_outlet import STREAM_HEADERS
 from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
 from penstock.protocol.items import ReasoningItem
 from penstock.protocol.response import Response

@@ -1,4 +1,4 @@
-"""Outlets: where the events of a turn go, as a stream or as one JSON response.
+"""Outlets: where the events of a turn go.
 
 Writing never waits. Usually events are stored, encoded and passed to the client's connection in one call. If
 the store must be waited for, or the client reads too slowly, or an event is large, they are queued, and one
@@ -9,24 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Protocol
 
-from penstock.fairness import WorkSlice
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.http.exchange import Exchange
-from penstock.gateway.refusals import refusal
 from penstock.gateway.telemetry.logs import log_fault
 from penstock.gateway.turn.verdict import Verdict
 from penstock.net.server.channels import ClientChannel
-from penstock.protocol.errors import ErrorBody, ErrorPayload, ResponseError
-from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
-from penstock.protocol.large_json import LONG_TEXT, encode_in_pieces
+from penstock.protocol.events import TERMINAL, Event, LifecycleEvent
+from penstock.protocol.large_json import LONG_TEXT
 from penstock.protocol.response import Response
-from penstock.protocol.wire import encode, to_builtins
-from penstock.sse import DONE, comment, frame_head, frame_in_pieces
+from penstock.protocol.wire import encode
 from penstock.store.keeper import Keeper, not_durable_event
 from penstock.stream.accents import Accent
 
@@ -35,8 +29,6 @@ Head = Callable[[], list[tuple[str, str]]]
 
 LARGE_ANSWER = 1024 * 1024
 """Bytes from an upstream. Beyond this size, events that repeat the answer are encoded and sent in pieces."""
-
-_COMMENT = comment("waiting for the model")
 
 
 class StoredEvents:
@@ -346,184 +338,3 @@ def _has_long_instructions(event: Event) -> bool:
 
 def _nothing() -> None:
     """Stand in for a callback that nobody has set."""
-
-
-class StreamOutlet(LiveOutlet):
-    """Sends server-sent events. The events of one call are sent in one write of complete frames; a large
-    frame is sent piece by piece, as the client reads it."""
-
-    def __init__(
-        self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
-    ) -> None:
-        super().__init__(accent, keeper, verdict, exchange.channel)
-        self._exchange, self._http = exchange, exchange.channel
-        self._head = head
-        self._held = b""
-        """Frames that are sent with the next ones."""
-        self._pieces: Iterator[bytes] = iter(())
-        """The rest of a large frame. If the task is interrupted, it must be sent next."""
-        self._large: Event | None = None
-        """The event in that frame."""
-        self.is_open = False
-
-    def _frame(self, event: Event, data: bytes) -> bytes:
-        return frame_head(event.type) + data + b"\n\n"
-
-    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
-        if last.type in TERMINAL:
-            frames.append(DONE)
-            self._end(b"".join(frames), last)
-        elif more:
-            self._held += b"".join(frames)
-        elif self._held or not self.is_open:
-            self._send(b"".join(frames))
-        else:
-            data = frames[0] if len(frames) == 1 else b"".join(frames)
-            self._http.write(data)
-            self._verdict.bytes_out += len(data)
-
-    def _send_held(self) -> None:
-        if self._held:
-            self._send(b"")
-
-    async def _send_large(self, event: Event) -> None:
-        self._pieces, self._large = frame_in_pieces(event.type, encode_in_pieces(event)), event
-        await self._resume()
-
-    async def _resume(self) -> None:
-        work = WorkSlice()
-        for piece in self._pieces:
-            self._send(piece)
-            await self._drain()
-            await work.pause()
-        if self._large is not None and self._large.type in TERMINAL:
-            self._end(DONE, self._large)
-        self._large = None
-
-    def _send(self, data: bytes) -> None:
-        if self._held:
-            data, self._held = self._held + data, b""
-        if self._channel is not None:
-            if not self.is_open:
-                self._open()
-            self._http.write(data)
-            self._verdict.bytes_out += len(data)
-
-    def _end(self, data: bytes, last: Event) -> None:
-        if self._held:
-            data, self._held = self._held + data, b""
-        if self._channel is None:
-            return
-        if not self.is_open:
-            self._open()
-        if last.type == "response.failed":
-            # Some clients report a failure only when the connection is closed (decision 9, ask A10).
-            self._http.close()
-        self._http.end(data)
-        self._verdict.bytes_out += len(data)
-        self._verdict.terminal_sent = True
-
-    def comment(self) -> None:
-        """Send a comment, which proxies count as activity."""
-        self._send(_COMMENT)
-        self.last_write = self._clock()
-
-    def refuse(self, refused: RequestRefused) -> None:
-        self._verdict.status = refused.status
-        self._exchange.refuse(refused)
-
-    def _open(self) -> None:
-        self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
-        self.is_open = True
-        self._verdict.status = 200
-
-
-STREAM_HEADERS = [
-    ("content-type", "text/event-stream"),
-    # Proxies must not cache, buffer or compress the stream (ask A14).
-    ("cache-control", "no-cache, no-transform"),
-    ("x-accel-buffering", "no"),
-]
-
-
-class JsonOutlet(QueuedOutlet):
-    """Sends one JSON response at the end."""
-
-    def __init__(
-        self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
-    ) -> None:
-        super().__init__(accent, keeper, verdict)
-        self._exchange = exchange
-        self._head = head
-        self._param: str | None = None
-        """The `param` of the error event, for which a failed response has no field."""
-        self._is_disconnected = False
-
-    def keep(self, events: Sequence[Event]) -> None:
-        self._is_disconnected = True
-        self.write(events)
-
-    def write(self, events: Sequence[Event], *, more: bool = False) -> bool:  # noqa: ARG002
-        if not events:
-            return self.is_ready
-        # At the end, the response may be large.
-        if not self.is_ready or events[-1].type in TERMINAL or not self._may_pass_on(events):
-            self._queue(events)
-            return False
-        if self._keeper.logs_all:
-            self._keeper.log(events)
-        for event in events:
-            self._learn(self._accent(event))
-        return True
-
-    async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:  # noqa: ARG002
-        for event in map(self._accent, events):
-            self._learn(event)
-            if not self._is_disconnected and isinstance(event, LifecycleEvent) and event.type in TERMINAL:
-                await self._answer(event)
-
-    def _learn(self, event: Event) -> None:
-        if isinstance(event, ErrorEvent):
-            self._param = event.error.param
-
-    def refuse(self, refused: RequestRefused) -> None:
-        self._verdict.status = refused.status
-        self._exchange.refuse(refused)
-
-    def send_failure(self, response: Response) -> None:
-        self._clear()
-        error = response.error or ResponseError(
-            code="internal_error", message="internal error in the gateway: see its log"
-        )
-        self.refuse(refusal(error.code, error.message))
-
-    async def _answer(self, event: LifecycleEvent) -> None:
-        """Send the response. A failure has an HTTP error status, and its body also contains the response with
-        the output so far."""
-        response, headers, status = event.response, self._head(), 200
-        body: Response | ErrorBody = response
-        if response.error is not None:
-            failed, body = failed_body(
-                response, response.error, self._param, self._verdict.retry_after or None
-            )
-            status, headers = failed.status, [*headers, *failed.headers]
-        self._verdict.status = status
-        self._verdict.last_event, self._verdict.last_sequence = event.type, event.sequence_number
-        if self._verdict.bytes_in > LARGE_ANSWER:
-            pieces = partial(encode_in_pieces, body)
-            self._verdict.bytes_out = await self._exchange.answer_large(status, pieces, headers=headers)
-        else:
-            data = encode(body)
-            self._verdict.bytes_out = len(data)
-            self._exchange.answer(status, data, headers=headers)
-        self._verdict.terminal_sent = True
-
-
-def failed_body(
-    response: Response, error: ResponseError, param: str | None = None, wait: float | None = None
-) -> tuple[RequestRefused, ErrorBody]:
-    """Return the HTTP error for a failed response that is not streamed, and its body with the output so
-    far."""
-    failed = refusal(error.code, error.message, wait=wait)
-    payload = ErrorPayload(type=failed.type, code=failed.code, message=failed.message, param=param)
-    return failed, ErrorBody(error=payload, extra={"response": to_builtins(response)})

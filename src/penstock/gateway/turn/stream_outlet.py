@@ -1,0 +1,116 @@
+"""Sends the events of a turn as server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.fairness import WorkSlice
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.turn.outlets import Head, LiveOutlet
+from penstock.gateway.turn.verdict import Verdict
+from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.large_json import encode_in_pieces
+from penstock.sse import DONE, comment, frame_head, frame_in_pieces
+from penstock.store.keeper import Keeper
+from penstock.stream.accents import Accent
+
+_COMMENT = comment("waiting for the model")
+
+
+class StreamOutlet(LiveOutlet):
+    """Sends server-sent events. The events of one call are sent in one write of complete frames; a large
+    frame is sent piece by piece, as the client reads it."""
+
+    def __init__(
+        self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
+    ) -> None:
+        super().__init__(accent, keeper, verdict, exchange.channel)
+        self._exchange, self._http = exchange, exchange.channel
+        self._head = head
+        self._held = b""
+        """Frames that are sent with the next ones."""
+        self._pieces: Iterator[bytes] = iter(())
+        """The rest of a large frame. If the task is interrupted, it must be sent next."""
+        self._large: Event | None = None
+        """The event in that frame."""
+        self.is_open = False
+
+    def _frame(self, event: Event, data: bytes) -> bytes:
+        return frame_head(event.type) + data + b"\n\n"
+
+    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
+        if last.type in TERMINAL:
+            frames.append(DONE)
+            self._end(b"".join(frames), last)
+        elif more:
+            self._held += b"".join(frames)
+        elif self._held or not self.is_open:
+            self._send(b"".join(frames))
+        else:
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
+            self._http.write(data)
+            self._verdict.bytes_out += len(data)
+
+    def _send_held(self) -> None:
+        if self._held:
+            self._send(b"")
+
+    async def _send_large(self, event: Event) -> None:
+        self._pieces, self._large = frame_in_pieces(event.type, encode_in_pieces(event)), event
+        await self._resume()
+
+    async def _resume(self) -> None:
+        work = WorkSlice()
+        for piece in self._pieces:
+            self._send(piece)
+            await self._drain()
+            await work.pause()
+        if self._large is not None and self._large.type in TERMINAL:
+            self._end(DONE, self._large)
+        self._large = None
+
+    def _send(self, data: bytes) -> None:
+        if self._held:
+            data, self._held = self._held + data, b""
+        if self._channel is not None:
+            if not self.is_open:
+                self._open()
+            self._http.write(data)
+            self._verdict.bytes_out += len(data)
+
+    def _end(self, data: bytes, last: Event) -> None:
+        if self._held:
+            data, self._held = self._held + data, b""
+        if self._channel is None:
+            return
+        if not self.is_open:
+            self._open()
+        if last.type == "response.failed":
+            # Some clients report a failure only when the connection is closed (decision 9, ask A10).
+            self._http.close()
+        self._http.end(data)
+        self._verdict.bytes_out += len(data)
+        self._verdict.terminal_sent = True
+
+    def comment(self) -> None:
+        """Send a comment, which proxies count as activity."""
+        self._send(_COMMENT)
+        self.last_write = self._clock()
+
+    def refuse(self, refused: RequestRefused) -> None:
+        self._verdict.status = refused.status
+        self._exchange.refuse(refused)
+
+    def _open(self) -> None:
+        self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
+        self.is_open = True
+        self._verdict.status = 200
+
+
+STREAM_HEADERS = [
+    ("content-type", "text/event-stream"),
+    # Proxies must not cache, buffer or compress the stream (ask A14).
+    ("cache-control", "no-cache, no-transform"),
+    ("x-accel-buffering", "no"),
+]
