@@ -87,13 +87,20 @@ def read(raw: Any, type: type[W]) -> W:
 
 _encode = msgspec.json.Encoder().encode
 _EXTRA = b'"extra":'
+_SHORT = 4096
 
 
 def encode(value: Any) -> bytes:
-    """Encode a value as one line of JSON. `extra` fields are rare, so it is encoded without looking for them
-    first: if there are any, their name is in the JSON. (In a text, its quotes would be escaped.)"""
+    """Encode a value as one line of JSON.
+
+    `extra` fields are rare. If there are any, their name is in the JSON; in a text, its quotes would be
+    escaped. In short JSON, searching for it is faster than looking at every field.
+    """
     data = _encode(value)
-    return _encode(_spread(value)) if _EXTRA in data else data
+    if len(data) <= _SHORT and _EXTRA not in data:
+        return data
+    spread = _spread(value)
+    return data if spread is value else _encode(spread)
 
 
 def to_builtins(value: Any) -> Any:

@@ -12,6 +12,8 @@ from penstock.net.server.response_heads import CHUNKED, CLOSE, CONTINUE, respons
 
 _NO_BODY = (204, 304)
 _LAST_CHUNK = b"0\r\n\r\n"
+_SMALL = 16 * 1024
+"""Bytes that are joined to one write. To join more would cost more than it saves."""
 
 
 class Owner(Protocol):
@@ -190,15 +192,11 @@ class HttpRequest:
         self.is_begun = True
 
     def write(self, data: bytes) -> None:
-        if self._is_chunked and data and not (self._head or self.is_ended):  # nearly every piece
-            if self._is_connected:
+        if self._is_chunked and 0 < len(data) <= _SMALL and not (self._head or self.is_ended):
+            if self._is_connected:  # nearly every piece of a stream
                 self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
             return
-        framed = self._framed(data)
-        if self._head:
-            framed, self._head = self._head + framed, b""
-        if framed and self._is_connected:
-            self._transport.write(framed)
+        self._send(self._framed(data))
 
     def end(self, data: bytes = b"") -> None:
         framed = self._framed(data)
@@ -206,28 +204,37 @@ class HttpRequest:
             self.abort()
             raise RuntimeError("the response is shorter than its content-length")
         if self._is_chunked:
-            framed += _LAST_CHUNK
-        if self._head:
-            framed, self._head = self._head + framed, b""
+            framed.append(_LAST_CHUNK)
         self.is_ended = True
         self._callback = None
         self._body = b""
+        self._send(framed)
         if self._is_connected:
-            if framed:
-                self._transport.write(framed)
             self._owner.response_ended()
 
-    def _framed(self, data: bytes) -> bytes:
+    def _send(self, framed: list[bytes]) -> None:
+        """Send the head, if it is not sent yet, and these bytes. Large ones are not copied."""
+        if self._head:
+            framed.insert(0, self._head)
+            self._head = b""
+        if not framed or not self._is_connected:
+            return
+        if sum(map(len, framed)) <= _SMALL:
+            self._transport.write(b"".join(framed))
+        else:
+            self._transport.writelines(framed)
+
+    def _framed(self, data: bytes) -> list[bytes]:
         if not self.is_begun or self.is_ended:
             raise RuntimeError("the response has not begun, or has ended")
         if self._is_chunked:
             # An empty chunk would end the body.
-            return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
-        if not self._has_body:
-            return b""
+            return [b"%x\r\n" % len(data), data, b"\r\n"] if data else []
+        if not self._has_body or not data:
+            return []
         if self._left is None:
-            return data
+            return [data]
         if len(data) > self._left:
             raise RuntimeError("the response is longer than its content-length")
         self._left -= len(data)
-        return data
+        return [data]
