@@ -48,3 +48,18 @@ def test_silence_is_counted_from_the_last_byte() -> None:
     watch.mark_received()
     clock.now = 6
     assert (watch.idle, watch.seconds) == (2, 6)
+
+
+def test_work_in_the_middle_of_a_wait_is_overhead() -> None:
+    """The relay works whenever something arrives, while the turn waits for the end of the answer."""
+    clock = Clock(0.0)
+    watch = Stopwatch(clock)
+    with watch.waiting():
+        clock.now = 10
+        began = watch.mark_received()
+        assert began == watch.now == 10
+        clock.now = 12
+        watch.add_work(began)
+        assert watch.overhead == 2
+        clock.now = 20
+    assert (watch.overhead, watch.idle) == (2, 10)
