@@ -88,7 +88,8 @@ def test_a_gateway_starts_without_what_few_gateways_need() -> None:
         "import penstock.application\n"
         "from penstock.gateway.history.sealing import load_sealer\n"
         "load_sealer({}, None)\n"
-        "sys.exit(', '.join(sorted({'cryptography', 'tomllib', 'difflib'} & (set(sys.modules) - before))) or None)\n"
+        "imported = {'cryptography', 'tomllib', 'difflib'} & (set(sys.modules) - before)\n"
+        "sys.exit(', '.join(sorted(imported)) or None)\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
     assert (result.returncode, result.stderr) == (0, b"")
