@@ -97,6 +97,23 @@ def test_work_for_a_client_that_disconnects_is_dropped() -> None:
     with_gateway(test)
 
 
+def test_a_disconnect_that_is_reported_too_late_cancels_nothing() -> None:
+    """The work has ended when the callback for a client that had already disconnected is called."""
+
+    async def test(gateway: Gateway) -> None:
+        channel = FakeHttpChannel()
+        channel.disconnect()
+
+        async def work() -> str:
+            return "done"
+
+        assert await gateway.unless_disconnected(Exchange(channel), work()) == "done"
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    with_gateway(test)
+
+
 def test_work_that_fails_raises_its_own_error() -> None:
     async def test(gateway: Gateway) -> None:
         async def work() -> None:

@@ -13,11 +13,12 @@ import trustme
 from penstock.net import dialing
 from penstock.net.connection import UpstreamConnection
 from penstock.net.dialing import UpstreamRoute, connect, dial
-from penstock.net.network_errors import ProxyRefusal, ProxyUnreachable
+from penstock.net.network_errors import ProxyRefusal, ProxyUnreachable, connection_failed
 from penstock.net.pool import ConnectionPool
 from penstock.net.urls import Proxy, read_address, read_proxy
 from tests.client.server import Connection, Script, Server, Step, answer, keep, send
 from tests.net.connections import GET, Received, on_both_loops, run_on, settle
+from tests.net.server.fake_connections import FakeTransport
 
 
 @pytest.fixture(scope="module")
@@ -252,6 +253,51 @@ def test_a_proxy_that_opens_no_tunnel_is_reported(
             await settle()
 
     run_on(loop, main())
+
+
+@on_both_loops
+@pytest.mark.parametrize("script", [[], [send(b"SSH-2.0-OpenSSH\r\n")]], ids=["closes", "not HTTP"])
+def test_a_proxy_that_does_not_answer_is_blamed(loop: str, script: Script, authority: trustme.CA) -> None:
+    async def main() -> None:
+        async with Server(script) as proxy:
+            through = route("https://upstream.test", read_proxy(proxy.url), trusting(authority))
+            with pytest.raises(ProxyUnreachable) as caught:
+                await dial(through, UpstreamConnection)
+            failure = connection_failed(caught.value, "upstream.test", "proxy.test", None)
+            assert failure.message.startswith("could not connect to the proxy proxy.test: ")
+            assert "InvalidHttp" not in failure.message
+            await settle()
+
+    run_on(loop, main())
+
+
+def test_a_connection_that_is_cancelled_when_it_is_made_keeps_its_socket_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The number of a closed socket is given to the next one, which the old transport would then use."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        sockets: list[socket.socket] = []
+
+        async def made_and_cancelled(make: Any, *, sock: socket.socket, **_: Any) -> Any:
+            sockets.append(sock)
+            connection = transport.protocol = make()
+            connection.connection_made(transport)
+            raise asyncio.CancelledError
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            transport = FakeTransport()
+            monkeypatch.setattr(loop, "create_connection", made_and_cancelled)
+            with pytest.raises(asyncio.CancelledError):
+                await dial(route(f"http://127.0.0.1:{listener.getsockname()[1]}"), UpstreamConnection)
+            assert transport.is_aborted
+            assert sockets[0].fileno() != -1
+            sockets[0].close()
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
 
 
 @on_both_loops

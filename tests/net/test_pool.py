@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.net.pool import ConnectionPool, is_ended
+from penstock.net.connection import is_readable
+from penstock.net.pool import ConnectionPool
 from tests.net.connections import link_to, on_both_loops, playing, request, run_on, settle
 
 KEPT = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx"
@@ -125,8 +126,7 @@ def test_an_idle_connection_that_the_server_has_closed_is_recognised() -> None:
 
     ours, theirs = socketpair()
     with ours, theirs:
-        assert not is_ended(Idle(ours))  # type: ignore[arg-type]
+        assert not is_readable(Idle(ours))  # type: ignore[arg-type]
         theirs.close()
-        assert is_ended(Idle(ours))  # type: ignore[arg-type]
-        assert not is_ended(None)
-        assert not is_ended(Idle(None))  # type: ignore[arg-type]
+        assert is_readable(Idle(ours))  # type: ignore[arg-type]
+        assert not is_readable(Idle(None))  # type: ignore[arg-type]

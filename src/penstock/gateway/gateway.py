@@ -96,23 +96,25 @@ class Gateway:
         """Return the result of `work`, which precedes the client's turn. If the client disconnects, cancel
         the work and raise `ClientDisconnected`: a follow-up may wait a long time for the response that it
         continues."""
-        task, is_gone = asyncio.current_task(), False
+        task, is_disconnected, is_over = asyncio.current_task(), False, False
         assert task is not None
 
         def cancel() -> None:
-            nonlocal is_gone
-            is_gone = True
-            task.cancel()
+            nonlocal is_disconnected
+            if not is_over:  # it may be called a moment later
+                is_disconnected = True
+                task.cancel()
 
         exchange.channel.on_disconnect(cancel)
         self._waiting += 1
         try:
             return await work
         except asyncio.CancelledError:
-            if is_gone and task.uncancel() == 0:
+            if is_disconnected and task.uncancel() == 0:
                 raise ClientDisconnected from None
             raise
         finally:
+            is_over = True
             self._waiting -= 1
             exchange.channel.on_disconnect(None)
 

@@ -105,13 +105,19 @@ class _Signals:
         """Reload the settings; if the file is invalid, keep the current ones."""
         try:
             settings = self._reload()
-            self._reload_certificate(settings)
+            self._check_certificate(settings)
             self._gateway.reload(settings)
+            self._reload_certificate(settings)
         except PenstockError as error:
             log.error("%s", f"the settings were not changed: {error}")
         else:
             log.setLevel(settings.log_level.upper())
             log.info("the settings were reloaded")
+
+    def _check_certificate(self, settings: Settings) -> None:
+        """Raise if the certificate cannot be loaded: then nothing is changed."""
+        if self._server.tls is not None and settings.tls_cert:
+            tls_context(settings.tls_cert, settings.tls_key)
 
     def _reload_certificate(self, settings: Settings) -> None:
         if self._server.tls is not None and settings.tls_cert:

@@ -6,6 +6,7 @@ Bytes go from `data_received` to the receiver in one call: there is no task, fut
 from __future__ import annotations
 
 import asyncio
+import select
 import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -55,6 +56,17 @@ _DISCARD = _Discard()
 
 def _unchanged(error: Exception) -> Exception:
     return error
+
+
+def is_readable(transport: asyncio.BaseTransport) -> bool:
+    """Return whether the server has sent something, or closed the connection, although the event loop does
+    not know it yet."""
+    socket = transport.get_extra_info("socket")
+    if socket is None or not hasattr(select, "poll"):  # Windows has no `poll`
+        return False
+    poll = select.poll()
+    poll.register(socket.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -381,8 +393,10 @@ class UpstreamConnection(asyncio.Protocol):
         """Send the next pieces of a large body, as long as the transport accepts them."""
         for _ in range(_PIECES_AT_ONCE):
             transport, unsent = self._transport, self._unsent
-            if not unsent or self._is_congested or transport is None:
+            if not unsent or self._is_congested or transport is None or transport.is_closing():
                 return
+            if is_readable(transport):
+                break  # an early response: it would be lost if the server has closed the connection after it
             self._unsent = unsent[_PIECE:]
             transport.write(unsent[:_PIECE])
         self._loop.call_soon(self._send_more)

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from penstock.net.connection import UpstreamConnection
-from penstock.net.network_errors import ProxyRefusal, ProxyUnreachable
+from penstock.net.network_errors import ConnectionFault, ProxyRefusal, ProxyUnreachable
+from penstock.net.response_parser import AnswerHead
 from penstock.net.urls import Address, Proxy, host_and_port
 
 _HEAD_START = 0.25
@@ -58,12 +59,16 @@ async def _open(
     host: str, port: int, tls: ssl.SSLContext | None, make: Callable[[], UpstreamConnection]
 ) -> UpstreamConnection:
     connected = await connect(host, port)
+    connection = make()
     try:
-        _, connection = await asyncio.get_running_loop().create_connection(
-            make, sock=connected, ssl=tls, server_hostname=_server_name(host) if tls else None
+        await asyncio.get_running_loop().create_connection(
+            lambda: connection, sock=connected, ssl=tls, server_hostname=_server_name(host) if tls else None
         )
     except BaseException:
-        connected.close()
+        if connection.transport is None:
+            connected.close()
+        else:  # the socket belongs to the transport: another one must not get its number while that uses it
+            connection.abort()
         raise
     return connection
 
@@ -78,7 +83,7 @@ async def _tunnel(
         lines.append(f"proxy-authorization: {route.proxy.authorization}")
     assert route.tls is not None
     try:
-        head = await proxied.ask("CONNECT", "\r\n".join([*lines, "", ""]).encode())
+        head = await _answer_of(proxied, "\r\n".join([*lines, "", ""]).encode())
         transport = proxied.transport
         if head.status != 200:
             raise ProxyRefusal(head.status, head.reason or _phrase(head.status))
@@ -88,13 +93,21 @@ async def _tunnel(
         name = _server_name(route.address.host)
         loop = asyncio.get_running_loop()
         secured = await loop.start_tls(transport, connection, route.tls, server_hostname=name)
-        if secured is None:
+        if secured is None or secured.is_closing():
             raise ConnectionResetError
         connection.connection_made(secured)
     except BaseException:
         proxied.abort()
         raise
     return connection
+
+
+async def _answer_of(proxied: UpstreamConnection, request: bytes) -> AnswerHead:
+    try:
+        return await proxied.ask("CONNECT", request)
+    except (ConnectionFault, OSError) as error:
+        failure = ProxyUnreachable(error)
+    raise failure  # outside the handler, as above
 
 
 def _server_name(host: str) -> str:

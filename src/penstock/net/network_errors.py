@@ -171,6 +171,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (socket.gaierror, "the host name cannot be resolved; check the address"),
     (UnicodeError, "the host name cannot be resolved; check the address"),
     (Unanswered, "the server closed it without a response"),
+    (InvalidHttp, "the answer is not HTTP; check the scheme and the port"),
     (Truncated, "it ended in the middle of the body"),
 )
 

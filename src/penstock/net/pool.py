@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import select
 
-from penstock.net.connection import UpstreamConnection
+from penstock.net.connection import UpstreamConnection, is_readable
 
 IDLE_SECONDS = 15.0
 """How long an idle connection is kept. Servers close theirs sooner or later as well."""
@@ -32,7 +31,8 @@ class ConnectionPool:
 
     def add(self, connection: UpstreamConnection) -> None:
         """Keep track of a new connection. It is closed at once if the pool was closed in the meantime."""
-        if connection.transport is None or self.is_closed:
+        transport = connection.transport
+        if transport is None or transport.is_closing() or self.is_closed:
             connection.abort()
         else:
             self._open.add(connection)
@@ -42,8 +42,10 @@ class ConnectionPool:
         idle = self._idle.get(route)
         while idle:
             connection, _ = idle.popitem()
+            # The server may have closed it, although the event loop does not know it yet. A request on such a
+            # connection would fail, and could not be repeated.
             transport = connection.transport
-            if transport is not None and not transport.is_closing() and not is_ended(transport):
+            if transport is not None and not transport.is_closing() and not is_readable(transport):
                 return connection
             connection.abort()
         return None
@@ -86,14 +88,3 @@ class ConnectionPool:
         times = [since for idle in self._idle.values() for since in idle.values()]
         if times:
             self._timer = self._loop.call_at(min(times) + self._idle_seconds, self._close_idle)
-
-
-def is_ended(transport: asyncio.BaseTransport | None) -> bool:
-    """Return whether the server has closed an idle connection, although the event loop does not know it yet.
-    A request on such a connection would fail, and could not be repeated."""
-    socket = transport.get_extra_info("socket") if transport is not None else None
-    if socket is None or not hasattr(select, "poll"):  # Windows has no `poll`
-        return False
-    poll = select.poll()
-    poll.register(socket.fileno(), select.POLLIN)
-    return bool(poll.poll(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -244,7 +245,7 @@ def test_a_cancelled_application_still_sends_its_last_words() -> None:
 
 
 def test_a_cancelled_application_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.gateway.http.asgi._LAST_WORDS", 0.01)
+    monkeypatch.setattr("penstock.gateway.http.asgi._CANCELLED_PATIENCE", 0.01)
 
     async def test() -> None:
         server, started = Server(), asyncio.Event()
@@ -307,6 +308,70 @@ def test_a_websocket_is_closed_after_what_was_sent() -> None:
             "websocket.close",
         ]
         assert server.sent[-1]["code"] == 1001
+
+    run(test)
+
+
+def test_a_large_body_is_sent_in_pieces_so_that_its_reading_shows() -> None:
+    async def test() -> None:
+        server = Server()
+
+        async def http(channel: HttpChannel) -> None:
+            channel.begin(200, [])
+            channel.end(b"x" * (3 * ROOM + 1))
+
+        await server.start(http)
+        _, *bodies = server.sent
+        assert [len(each["body"]) for each in bodies] == [ROOM, ROOM, ROOM, 1]
+        assert [each["more_body"] for each in bodies] == [True, True, True, False]
+
+    run(test)
+
+
+def test_a_websocket_whose_client_does_not_read_is_not_read() -> None:
+    """Otherwise answers to its messages would pile up."""
+
+    async def test() -> None:
+        server = Server(type="websocket")
+        server.says({"type": "websocket.connect"})
+        received = []
+
+        async def socket(channel: SocketChannel) -> None:
+            channel.accept()
+            with suppress(ChannelClosed):
+                while True:
+                    received.append(await channel.receive())
+                    channel.send(b"x" * ROOM)
+
+        serving = server.start(socket=socket)
+        await asyncio.sleep(0)
+        server.gate.clear()
+        server.says(*[{"type": "websocket.receive", "text": "hi"}] * 50)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(received) <= 2
+        server.gate.set()
+        while len(received) < 50:
+            await asyncio.sleep(0)
+        server.says({"type": "websocket.disconnect"})
+        await serving
+
+    run(test)
+
+
+def test_an_aborted_websocket_receives_nothing_more() -> None:
+    async def test() -> None:
+        server = Server(type="websocket")
+        server.says({"type": "websocket.connect"})
+
+        async def socket(channel: SocketChannel) -> None:
+            channel.accept()
+            asyncio.get_running_loop().call_soon(channel.abort)
+            for _ in range(2):
+                with pytest.raises(ChannelClosed):
+                    await channel.receive()
+
+        await server.start(socket=socket)
 
     run(test)
 

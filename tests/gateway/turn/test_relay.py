@@ -280,6 +280,29 @@ def test_a_failure_before_the_first_output_is_raised_whenever_it_arrives() -> No
         forwarded.run()
 
 
+def test_the_end_of_the_body_is_traced_after_what_came_before() -> None:
+    """`explain` and `replay` need to know that the upstream ended, and did not fall silent."""
+    forwarded = Forwarded(words("a"), frames(chunk(finish="stop"), done=False))
+    forwarded.run()
+    assert [trace.size for trace in forwarded.traces][-1] == 0
+    assert len(forwarded.traces) == 3
+
+
+@pytest.mark.parametrize("last", [b"", words("a").rstrip()], ids=["whole", "cut"])
+def test_the_first_output_may_come_at_the_end(last: bytes) -> None:
+    document = b'{"choices":[{"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}'
+    forwarded = Forwarded(last or document)
+    forwarded.now = 0.5
+
+    async def forward() -> None:
+        source = FakeSource(forwarded.steps, "application/json" if not last else "text/event-stream")
+        await forwarded.relay.forward(source, DIALECT, plan())
+
+    asyncio.run(forward())
+    assert forwarded.outlet.text == "a"
+    assert forwarded.verdict.first_output_ms == 500
+
+
 def test_a_long_read_is_continued_in_the_next_turn_of_the_loop() -> None:
     """A fast upstream must not make other turns wait."""
     many = words(*["x"] * 500) + END

@@ -104,6 +104,19 @@ def test_every_kind_of_turn_is_found_and_stopped_in_the_same_way(more: Json) -> 
     with_gateway(test)
 
 
+def test_a_cancelled_reader_of_a_log_leaves_no_tasks() -> None:
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input=SLOW, stream=True, background=True)
+        await caller.received(b"response.created")
+        caller.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller.task
+        gateway.turns.stop(CANCELLED)
+        await gateway.turns.ended.wait()
+
+    with_gateway(test)
+
+
 @pytest.mark.parametrize("more", [{"stream": True}, {"background": True}], ids=["streamed", "background"])
 def test_a_fault_of_the_heartbeats_is_logged_and_costs_nothing(
     more: Json, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

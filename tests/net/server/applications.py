@@ -151,7 +151,22 @@ async def _forget(echo: Echo, channel: HttpChannel) -> None:
     """Return without a response."""
 
 
+async def _refuse_late(app: Echo, channel: HttpChannel) -> None:
+    await app.release.wait()
+    channel.begin(401, [("content-length", "0")])
+    channel.end()
+
+
+async def _stream_and_wait(app: Echo, channel: HttpChannel) -> None:
+    channel.begin(200, [])
+    channel.write(b"begin")
+    await app.release.wait()
+    channel.end()
+
+
 _ROUTES = {
+    "/refuse-late": _refuse_late,
+    "/stream-and-wait": _stream_and_wait,
     "/headers": _headers,
     "/stream": _stream,
     "/early": _early,

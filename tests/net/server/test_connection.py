@@ -97,6 +97,44 @@ async def test_a_body_is_read_as_fast_as_the_application_takes_it(client: FakeCl
 
 
 @with_client
+async def test_a_large_body_that_nobody_takes_does_not_stop_the_connection(client: FakeClient) -> None:
+    """A request may be refused before its body is read. The body must have arrived completely by then."""
+    await client.send(post(b"x" * 100_000, "/refuse-late"))
+    assert client.transport.is_paused
+    client.app.release.set()
+    assert statuses(await client.settle()) == [401]
+    assert not client.transport.is_paused
+    assert statuses(await client.send(GET)) == [401, 200]
+
+
+@with_client
+async def test_an_answered_request_has_no_power_over_the_next_one(client: FakeClient) -> None:
+    await client.send(GET)
+    await client.send(post(b"a", "/wait"))
+    first, _ = client.app.channels
+    first.close()
+    first.abort()
+    client.app.release.set()
+    assert statuses(await client.settle()) == [200, 200]
+    assert not client.transport.is_closed
+
+
+@with_client
+async def test_a_client_that_sends_nothing_more_has_time_to_read(client: FakeClient) -> None:
+    """But not forever."""
+    await client.send(post(b"a", "/stream-and-wait"))
+    client.transport.is_client_reading = False
+    client.app.channels[0].write(b"unread")
+    client.transport.protocol.eof_received()
+    await client.settle()
+    assert not client.app.channels[0].is_connected
+    assert not client.transport.is_aborted
+    for _ in range(2):
+        await client.wait(CLIENT_TIMEOUT + STALLED_MARGIN + 1)
+    assert client.transport.is_aborted
+
+
+@with_client
 async def test_a_chunked_body_is_joined(client: FakeClient) -> None:
     data = await client.send(CHUNKED + b"2\r\nab\r\n", b"3\r\ncde\r\n0\r", b"\n\r\n")
     assert data.endswith(b"POST /  abcde")

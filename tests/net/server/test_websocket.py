@@ -305,6 +305,31 @@ async def test_a_client_that_neither_reads_nor_answers_pings_is_aborted(client: 
 
 
 @with_client
+async def test_a_client_that_reads_slowly_is_not_aborted(client: FakeClient) -> None:
+    """Its answer to a ping waits behind what it has not read."""
+    await opened(client)
+    client.transport.is_client_reading = False
+    client.app.sockets[0].send(b"x" * 1000)
+    for _ in range(5):
+        await client.wait(PING_SECONDS + 1)
+        client.transport.buffered -= 100
+    assert not client.transport.is_closed
+    for _ in range(2):
+        await client.wait(PING_SECONDS + 1)
+    assert client.transport.is_aborted
+
+
+@with_client
+async def test_a_client_that_sends_nothing_more_is_disconnected(client: FakeClient) -> None:
+    await opened(client)
+    client.transport.is_client_reading = False
+    client.app.sockets[0].send(b"unread")
+    client.transport.protocol.eof_received()
+    await client.settle()
+    assert client.app.closed == 1
+
+
+@with_client
 async def test_the_handshake_must_be_answered_in_time(client: FakeClient) -> None:
     await client.send(upgrade(start="GET /later HTTP/1.1"))
     assert client.transport.is_paused

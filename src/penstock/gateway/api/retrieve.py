@@ -221,11 +221,13 @@ async def stream_response(
     replaying = _replay(store or gateway.store, stream, tenant, id, after, ACCENTS[accent](response))
     reading = asyncio.create_task(replaying)
     tasks = [reading, asyncio.create_task(exchange.wait_disconnected()), asyncio.create_task(stream.beat())]
-    with gateway.followers.following((tenant, id)):
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    try:
+        with gateway.followers.following((tenant, id)):
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     if any(isinstance(task.exception(), TimeoutError) for task in done):
         exchange.abort()  # the client does not read: free the data that waits for it
     elif not reading.cancelled() and (error := reading.exception()) is not None:

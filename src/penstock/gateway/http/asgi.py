@@ -21,7 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 ROOM = 64 * 1024
 """Bytes that may wait for the server before a channel is no longer writable."""
-_LAST_WORDS = 5.0
+_CANCELLED_PATIENCE = 5.0
 """Seconds that a cancelled application waits until its client has read what it has written."""
 
 
@@ -40,7 +40,7 @@ async def _served(channel: AsgiChannel, serving: Awaitable[None]) -> None:
     try:
         await serving
     except BaseException:  # cancelled, or a bug: the server closes the connection
-        await channel.release(_LAST_WORDS)
+        await channel.release(_CANCELLED_PATIENCE)
         raise
     await channel.release()
 
@@ -64,6 +64,7 @@ class AsgiChannel(ABC):
         self._on_disconnect: Callable[[], None] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
+        self._aborted = asyncio.Event()
 
     @property
     def is_writable(self) -> bool:
@@ -82,11 +83,12 @@ class AsgiChannel(ABC):
             return
         if not self.is_connected:
             asyncio.get_running_loop().call_soon(callback)
-        elif self._watcher is None:
-            self._watcher = asyncio.create_task(self._watch())
+        else:
+            self._watch()
 
     def abort(self) -> None:
         """Send nothing more. Most servers close the connection when the application returns."""
+        self._aborted.set()
         self._disconnected()
 
     async def release(self, patience: float | None = None) -> None:
@@ -102,7 +104,7 @@ class AsgiChannel(ABC):
                 if not (await asyncio.wait([self._start()], timeout=timeout))[0]:
                     break
             except asyncio.CancelledError:
-                is_cancelled, until = True, until or loop.time() + _LAST_WORDS
+                is_cancelled, until = True, until or loop.time() + _CANCELLED_PATIENCE
         tasks = [task for task in (self._sender, self._watcher) if task is not None]
         for task in tasks:
             task.cancel()
@@ -139,8 +141,8 @@ class AsgiChannel(ABC):
             self._disconnected()
 
     @abstractmethod
-    async def _watch(self) -> None:
-        """Wait until the client disconnects, and report it."""
+    def _watch(self) -> None:
+        """See to it that a disconnect is noticed."""
 
     def _disconnected(self) -> None:
         if self.is_connected:
@@ -190,9 +192,16 @@ class AsgiHttpChannel(AsgiChannel):
         if self._head is not None:
             head, self._head = self._head, None
             self._queue(head, 0)
-        self._queue({"type": "http.response.body", "body": data, "more_body": more}, len(data))
+        pieces = [data[at : at + ROOM] for at in range(0, len(data), ROOM)] or [b""]
+        for piece in pieces[:-1]:  # so that a client that reads slowly is seen to read
+            self._queue({"type": "http.response.body", "body": piece, "more_body": True}, len(piece))
+        self._queue({"type": "http.response.body", "body": pieces[-1], "more_body": more}, len(pieces[-1]))
 
-    async def _watch(self) -> None:
+    def _watch(self) -> None:
+        if self._watcher is None:
+            self._watcher = asyncio.create_task(self._wait_for_disconnect())
+
+    async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._disconnected()
@@ -219,12 +228,27 @@ class AsgiSocketChannel(AsgiChannel):
         self._queue({"type": "websocket.http.response.body", "body": body}, len(body))
 
     async def receive(self) -> str:
-        message = await self._receive()
+        await self.drain()  # a client that does not read is not read either
+        message = await self._receive_unless_aborted()
         if message["type"] == "websocket.disconnect":
             self._disconnected()
             raise ChannelClosed
         text: str | None = message.get("text")
         return text if text is not None else (message.get("bytes") or b"").decode("utf-8", "replace")
+
+    async def _receive_unless_aborted(self) -> Message:
+        if self._aborted.is_set():
+            raise ChannelClosed
+        receiving = asyncio.ensure_future(self._receive())
+        aborting = asyncio.ensure_future(self._aborted.wait())
+        try:
+            await asyncio.wait([receiving, aborting], return_when=asyncio.FIRST_COMPLETED)
+            if receiving.done():
+                return receiving.result()
+            raise ChannelClosed
+        finally:
+            receiving.cancel()
+            aborting.cancel()
 
     def send(self, text: bytes) -> None:
         self._queue({"type": "websocket.send", "text": text.decode()}, len(text))
@@ -232,8 +256,8 @@ class AsgiSocketChannel(AsgiChannel):
     def close(self, code: int, reason: str = "") -> None:
         self._queue({"type": "websocket.close", "code": code, "reason": reason}, 0)
 
-    async def _watch(self) -> None:
-        """Wait for nothing: whoever receives the messages of a WebSocket learns of the disconnect."""
+    def _watch(self) -> None:
+        """Do nothing: whoever receives the messages of a WebSocket learns of the disconnect."""
 
 
 def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -79,7 +79,7 @@ class Heartbeats:
             wait = self.check()
         except Exception as error:  # the turn itself goes on
             log_fault(error, self._verdict.request_id)
-            return
+            wait = self._limits.comment_every
         if self._timer is not None:  # not stopped in the meantime
             self._timer = asyncio.get_running_loop().call_later(wait, self._check)
 

@@ -2,7 +2,7 @@
 
 Writing never waits. Usually events are stored, encoded and passed to the client's connection in one call. If
 the store must be waited for, or the client reads too slowly, or an event is large, they are queued, and one
-task works the queue off. Meanwhile the outlet is not ready, and the turn reads nothing from its upstream.
+task empties the queue. Meanwhile the outlet is not ready, and the turn reads nothing from its upstream.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class QueuedOutlet(ABC):
         self._is_queued = False
         """Whether something was queued and is not sent yet."""
         self._task: asyncio.Task[None] | None = None
-        """Works off the queue."""
+        """Empties the queue."""
         self._fault: Exception | None = None
         """A bug that the task has run into. It is raised by `flush`."""
 
@@ -153,10 +153,10 @@ class QueuedOutlet(ABC):
 
     def _start(self) -> asyncio.Task[None]:
         if self._task is None or self._task.done():  # cancelled: a closing event loop does that
-            self._task = asyncio.create_task(self._work_off())
+            self._task = asyncio.create_task(self._send_queued())
         return self._task
 
-    async def _work_off(self) -> None:
+    async def _send_queued(self) -> None:
         try:
             await self._resume()
             while self._events:
@@ -278,6 +278,7 @@ class LiveOutlet(QueuedOutlet):
             return
         if is_large:
             await self._send_large(self._accent(events[-1]))
+            self.last_event = self.last_write = self._clock()
             return
         frames = []
         for event in events:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from penstock.dialects.pipeline import Pipeline
@@ -47,9 +47,9 @@ class Relay:
         self._rest: Iterator[list[Event]] | None = None
         """The rest of a read that takes long."""
         self._is_ended = False
-        self._refusal: Exception | None = None
+        self._read_error: Exception | None = None
         """What a read has raised. It is raised again in the coroutine."""
-        self._break: Exception | None = None
+        self._source_error: Exception | None = None
         """How the source has failed. It is raised after everything received before it was passed on."""
 
     async def forward(self, source: UpstreamSource, dialect: Dialect, plan: Plan) -> None:
@@ -58,16 +58,16 @@ class Relay:
         pipeline = self._pipeline
         pipeline.open(dialect, plan, content_type=source.content_type, mask=partial(masked, source=source))
         self._source, self._is_ended = source, False
-        self._refusal = self._break = self._rest = None
+        self._read_error = self._source_error = self._rest = None
         self._waiting.clear()
         try:
             with self._watch.waiting():
                 source.start(self)
                 while not await self._catch_up():
                     await self._sleep()
-            self._outlet.write(pipeline.read_end(), more=True)
+            self._write(pipeline.read_end(), more=True)
         except NetworkError:
-            self._outlet.write(pipeline.read_cut())
+            self._write(pipeline.read_cut())
             if not pipeline.has_finished:
                 raise
         finally:
@@ -88,7 +88,7 @@ class Relay:
         try:
             may_go_on = self._read(data)
         except Exception as error:
-            self._refusal, may_go_on = error, False
+            self._read_error, may_go_on = error, False
         if not may_go_on:
             self._source.pause()
             self._wake()
@@ -100,7 +100,7 @@ class Relay:
         self._wake()
 
     def failed(self, error: Exception) -> None:
-        self._break = error
+        self._source_error = error
         self._wake()
 
     # In the turn's coroutine
@@ -119,9 +119,10 @@ class Relay:
             wake_up.set_result(None)
 
     async def _catch_up(self) -> bool:
-        """Do what could not be done at once; return whether the answer is complete."""
-        if self._refusal is not None:
-            raise self._refusal
+        """Do what could not be done at once: raise what a read has raised, wait for the outlet, continue a
+        long read, then those that arrived in the meantime. Return whether the answer is complete."""
+        if self._read_error is not None:
+            raise self._read_error
         while not self._pipeline.is_answered:
             await self._outlet.flush()
             if self._rest is not None:
@@ -129,9 +130,11 @@ class Relay:
                 self._pass_on(self._rest, self._watch.now)
             elif self._waiting:
                 self._read(self._waiting.popleft())
-            elif self._break is not None:
-                raise self._break
+            elif self._source_error is not None:
+                raise self._source_error
             else:
+                if self._is_ended and self._tracer.is_on:
+                    self._tracer.read(b"")  # the end of the body
                 return self._is_ended
         return True
 
@@ -162,7 +165,7 @@ class Relay:
         """Translate the bytes up to the limit, and refuse the rest."""
         excess = self._verdict.bytes_in - self._most_bytes
         for events in self._pipeline.read(data[: max(len(data) - excess, 0)]):
-            self._outlet.write(events)
+            self._write(events)
         if not self._pipeline.is_answered:
             message = f"the upstream sent more than {self._most_bytes} bytes (limits.answer_bytes)"
             raise ProtocolError(message, code="upstream_invalid")
@@ -181,8 +184,11 @@ class Relay:
         finally:
             # The end follows at once. Without output, another target may be asked before.
             more = self._pipeline.is_answered and self._pipeline.has_output
-            is_ready = self._outlet.write(events, more=more)
-            if self._verdict.first_output_ms < 0 and self._pipeline.has_output:
-                self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+            is_ready = self._write(events, more=more)
             self._watch.add_work(began)
         return is_ready and self._rest is None
+
+    def _write(self, events: Sequence[Event], *, more: bool = False) -> bool:
+        if self._verdict.first_output_ms < 0 and self._pipeline.has_output:
+            self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+        return self._outlet.write(events, more=more)

@@ -64,7 +64,7 @@ class ClientWatch:
     def __init__(self, gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: ClientRequest) -> None:
         self._gateway, self._prepared = gateway, prepared
         self._outlet, self._exchange = outlet, exchange
-        self._has_left = False
+        self._is_over = False
         self._waiting: asyncio.Task[None] | None = None
         """Waits for the client to reconnect."""
 
@@ -76,7 +76,7 @@ class ClientWatch:
 
     async def end(self) -> None:
         """Stop watching: the turn has ended."""
-        self._has_left = True
+        self._is_over = True
         if self._waiting is not None:
             self._waiting.cancel()
             [fault] = await asyncio.gather(self._waiting, return_exceptions=True)
@@ -87,9 +87,9 @@ class ClientWatch:
         """Stop the turn. If its response is stored and the client knows the id, wait first: the client may
         reconnect within `disconnect_grace` (decision 16). A client that has sent its request again under the
         same idempotency key already follows the turn, which then runs on (decision 32)."""
-        if self._has_left:
+        if self._is_over:
             return
-        self._has_left = True
+        self._is_over = True
         turn, verdict, outlet = self._prepared.turn, self._prepared.verdict, self._outlet
         grace, followers = self._prepared.limits.disconnect_grace, self._gateway.followers
         is_followed = self._prepared.has_key and followers.is_followed((turn.tenant, turn.id))

@@ -14,7 +14,7 @@ class Stopwatch:
         self._began = self._received = clock()
         self._waited = 0.0
         self._waiting = 0
-        """Number of current waits: the turn for its upstream, and a heartbeat for the client."""
+        """Number of current waits."""
         self._waiting_since = 0.0
 
     def waiting(self) -> Self:

@@ -36,6 +36,13 @@ class StreamOutlet(LiveOutlet):
         """The event in that frame."""
         self.is_open = False
 
+    def _clear(self) -> None:
+        """Give up what is queued. A frame that was sent in part is ended: readers skip what is not JSON."""
+        super()._clear()
+        if self._large is not None:
+            self._pieces, self._large = iter(()), None
+            self._send(b"\n\n")
+
     def _frame(self, event: Event, data: bytes) -> bytes:
         return frame_head(event.type) + data + b"\n\n"
 
@@ -95,7 +102,8 @@ class StreamOutlet(LiveOutlet):
 
     def comment(self) -> None:
         """Send a comment, which proxies count as activity."""
-        self._send(_COMMENT)
+        if not self._verdict.terminal_sent:
+            self._send(_COMMENT)
         self.last_write = self._clock()
 
     def refuse(self, refused: RequestRefused) -> None:

@@ -25,6 +25,8 @@ def load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> Non
         raise ValueError("the private key is encrypted: use a key without a password")
 
     try:
+        # First into another context: a failed call replaces the certificate before it refuses the key.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=no_password)
         context.load_cert_chain(certificate, key, password=no_password)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

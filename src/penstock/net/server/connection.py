@@ -39,6 +39,8 @@ the application. The connection is read up to this limit, because only reading d
 STALLED_MARGIN = 5.0
 """Seconds after `client_timeout` until the connection of a client that reads nothing is aborted. Applications
 abort it at `client_timeout` and record this; they should come first."""
+FAREWELL_SECONDS = 5.0
+"""How long an idle client may take to end TLS when the server stops."""
 UNSENT_BYTES = 64 * 1024
 """High-water mark of the bytes that a client has not read."""
 
@@ -75,8 +77,9 @@ class ClientConnection(asyncio.Protocol):
         self._expire_in(HEAD_SECONDS)
 
     def eof_received(self) -> None:
-        """Treat a client that sends nothing more as disconnected; the transport closes itself."""
+        """Treat a client that sends nothing more as disconnected. It may still read what was sent."""
         self._disconnect()
+        self._close()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._release()
@@ -103,6 +106,9 @@ class ClientConnection(asyncio.Protocol):
         request = self._request
         if request is None or request.is_ended:
             self._close()
+            if self._transport.get_extra_info("ssl_object") is not None:
+                # TLS waits for the client's farewell, and clients that do not read send none.
+                self._loop.call_later(FAREWELL_SECONDS, self._transport.abort)
         elif not request.is_body_complete and not request.is_head_sent:
             self._refuse(STOPPING)
         else:
@@ -224,6 +230,8 @@ class ClientConnection(asyncio.Protocol):
             self._next_request()
             if self._input and self._next_parse is None:
                 self._parse()
+            else:
+                self._read_or_pause()  # a body that nobody took has stopped the reading
         else:  # the rest of the body is discarded
             self._expire_in(HEAD_SECONDS)
             self._read_or_pause()
@@ -231,6 +239,9 @@ class ClientConnection(asyncio.Protocol):
     def _next_request(self) -> None:
         self._request = None
         self._expire_in(IDLE_SECONDS)
+
+    def is_past(self, request: HttpRequest) -> bool:
+        return self._request not in (None, request)
 
     def close_ended(self) -> None:
         self._close()

@@ -29,6 +29,9 @@ class Owner(Protocol):
 
     def response_ended(self) -> None: ...
 
+    def is_past(self, request: HttpRequest) -> bool:
+        """Return whether the connection already belongs to another request."""
+
     def close_ended(self) -> None:
         """Close the connection after a response that has already ended."""
 
@@ -164,11 +167,12 @@ class HttpRequest:
 
     def abort(self) -> None:
         self._is_connected = False
-        self._owner.abort()
+        if not self._owner.is_past(self):
+            self._owner.abort()
 
     def close(self) -> None:
         self.keep_alive = False
-        if self.is_ended:
+        if self.is_ended and not self._owner.is_past(self):
             self._owner.close_ended()
 
     # The response

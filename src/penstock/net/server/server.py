@@ -12,6 +12,8 @@ from penstock.net.server.channels import ChannelHandler
 from penstock.net.server.connection import HEAD_SECONDS, ClientConnection
 from penstock.net.server.state import Refuser, ServerConnection
 
+SHUTDOWN_SECONDS = 300.0
+"""For how long a client may read its last response over TLS, which does not tell how much is left."""
 BACKLOG = 2048
 """Connections that the system accepts before the server does."""
 
@@ -50,6 +52,7 @@ class Server:
             ssl=tls,
             backlog=BACKLOG,
             ssl_handshake_timeout=HEAD_SECONDS if tls else None,
+            ssl_shutdown_timeout=SHUTDOWN_SECONDS if tls else None,
         )
         self._listeners.append(listener)
 

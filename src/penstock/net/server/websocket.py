@@ -90,6 +90,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._next_parse: asyncio.Handle | None = None
         self._is_reading = True
         self._ping = 0
+        self._unread = 0
+        """Bytes that the client had not read at the last check."""
         self._is_ping_answered = True
         self._timer: asyncio.TimerHandle = self._loop.call_later(patience, self.abort)
         """The deadline of the handshake, then of the next ping, then of the end."""
@@ -121,6 +123,10 @@ class WebSocketConnection(asyncio.Protocol):
             self._transport.close()
             self._set_timer(CLOSE_SECONDS, self.abort)
         self._disconnect()
+
+    def eof_received(self) -> None:
+        """Treat a client that sends nothing more as disconnected."""
+        self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._timer.cancel()
@@ -329,6 +335,11 @@ class WebSocketConnection(asyncio.Protocol):
             self._is_ping_answered = False
             self._protocol.send_ping(self._ping_payload)
             self._flush()
+            self._unread = self._transport.get_write_buffer_size()
+            self._set_timer(PING_SECONDS, self._keep_alive)
+        elif self._transport.get_write_buffer_size() < self._unread:
+            # It reads, and has not come to the ping yet.
+            self._unread = self._transport.get_write_buffer_size()
             self._set_timer(PING_SECONDS, self._keep_alive)
         elif self._transport.get_write_buffer_size():
             self.abort()
