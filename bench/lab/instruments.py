@@ -185,7 +185,7 @@ def upstream(tls: Certificate | None = None) -> Iterator[str]:
 
 @contextmanager
 def loading(port: int, pids: Sequence[int], spec: str, body: bytes, *options: object) -> Iterator[list[Load]]:
-    """Run the load generator beside the block; its result is in the list after the block."""
+    """Run the load generator while the `with` block runs; the list has its result afterwards."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         file.write(body)
         file.flush()

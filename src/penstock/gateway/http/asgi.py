@@ -257,7 +257,7 @@ class AsgiSocketChannel(AsgiChannel):
         self._queue({"type": "websocket.close", "code": code, "reason": reason}, 0)
 
     def _watch(self) -> None:
-        """Do nothing: whoever receives the messages of a WebSocket learns of the disconnect."""
+        """Do nothing: `receive` reports the disconnect of a WebSocket."""
 
 
 def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
