@@ -79,8 +79,14 @@ class Scene:
         self.outlet._clock = self.clock
         self.outlet.last_event = self.outlet.last_write = 0.0
         self.stalled_at: list[float] = []
-        self.outlet.on_stalled = lambda: self.stalled_at.append(self.clock.now)
-        self.heartbeats = Heartbeats(self.turn, self.outlet, limits, self.verdict, clock=self.clock)
+        self.heartbeats = Heartbeats(
+            self.turn,
+            self.outlet,
+            limits,
+            self.verdict,
+            on_stalled=lambda: self.stalled_at.append(self.clock.now),
+            clock=self.clock,
+        )
 
     def run(self, until: float) -> None:
         wait = self.heartbeats.check()

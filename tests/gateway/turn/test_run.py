@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 
 import pytest
 
+from penstock.dialects.pipeline import Pipeline
+from penstock.errors import ServerError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.turn.heartbeats import Heartbeats
+from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN
+from penstock.gateway.turn.turn import Turn
 from penstock.store.contract import LOCAL
-from tests.gateway.in_process import SLOW, Caller, Json, with_gateway
+from tests.gateway.fake_upstreams import FakeUpstream
+from tests.gateway.in_process import SLOW, Caller, Json, call, with_gateway
 
 
 def test_stopping_a_turn_does_not_cancel_its_caller() -> None:
@@ -135,3 +141,34 @@ def test_a_fault_of_the_heartbeats_is_logged_and_costs_nothing(
     with caplog.at_level(logging.ERROR):
         with_gateway(test)
     assert "OSError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stream": True, "store": False},
+        {"stream": True},
+        {"store": False},
+        {"background": True},
+        {"stream": True, "model": "m"},
+        {"model": "m"},
+    ],
+    ids=["stream", "stored stream", "json", "background", "failed stream", "refused"],
+)
+def test_a_turn_is_freed_as_soon_as_it_has_ended(fields: Json) -> None:
+    """It is not part of a reference cycle: turns that wait for the garbage collector would take memory, and
+    the collector would take time."""
+    failing = FakeUpstream("up", ServerError("planted", status=400))
+
+    async def test(gateway: Gateway) -> None:
+        await call(gateway, input="Hi", **fields)
+        await gateway.turns.ended.wait()
+        await asyncio.sleep(0.01)  # the last callbacks
+        assert [each for each in gc.get_objects() if isinstance(each, (Turn, LiveOutlet, Pipeline))] == []
+
+    gc.collect()
+    gc.disable()
+    try:
+        with_gateway(test, failing)
+    finally:
+        gc.enable()

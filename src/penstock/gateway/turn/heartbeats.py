@@ -37,7 +37,6 @@ class HeartbeatOutlet(Protocol):
     has_begun: bool
     last_event: float
     last_write: float
-    on_stalled: Callable[[], None]
 
     @property
     def is_ready(self) -> bool: ...
@@ -59,10 +58,12 @@ class Heartbeats:
         limits: Limits,
         verdict: Verdict,
         *,
+        on_stalled: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
+        """`on_stalled` is called when the client has stopped reading."""
         self._turn, self._outlet, self._limits, self._verdict = turn, outlet, limits, verdict
-        self._clock = clock
+        self._on_stalled, self._clock = on_stalled, clock
         self._begins_at = clock() + limits.patience
         self._timer: asyncio.TimerHandle | None = None
 
@@ -88,7 +89,7 @@ class Heartbeats:
         the turn begins it before."""
         outlet = self._outlet
         if outlet.is_stalled(self._limits.client_timeout):
-            outlet.on_stalled()
+            self._on_stalled()
         elif not outlet.is_ready:
             pass  # it has something to send
         elif outlet.has_begun:

@@ -191,8 +191,6 @@ class LiveOutlet(QueuedOutlet):
         self._clock = asyncio.get_running_loop().time
         self._channel = channel
         """None if there is no client, or no longer."""
-        self.on_stalled: Callable[[], None] = _nothing
-        """Called when the client has stopped reading."""
         self.has_begun = False
         """Whether the first event was written."""
         self.last_event = self.last_write = self._clock()
@@ -335,7 +333,3 @@ def _has_long_instructions(event: Event) -> bool:
         return False
     instructions = event.response.instructions
     return isinstance(instructions, str) and len(instructions) > LONG_TEXT
-
-
-def _nothing() -> None:
-    """Stand in for a callback that nobody has set."""

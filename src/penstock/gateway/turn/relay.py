@@ -72,6 +72,7 @@ class Relay:
                 raise
         finally:
             self._is_ended = True
+            self._read_error = self._source_error = None  # their tracebacks refer to this object
             if pipeline.upstream_id:
                 self._verdict.upstream_id = shown(pipeline.upstream_id)
 

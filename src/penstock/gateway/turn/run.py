@@ -30,9 +30,14 @@ async def run_turn(
     gateway.turns.add(turn, exchange, prepared.services)
     watch = ClientWatch(gateway, prepared, outlet, exchange)
     if isinstance(outlet, LiveOutlet):
-        outlet.on_stalled = watch.stalled
-        clock = asyncio.get_running_loop().time
-        heartbeats = Heartbeats(turn, outlet, prepared.limits, prepared.verdict, clock=clock)
+        heartbeats = Heartbeats(
+            turn,
+            outlet,
+            prepared.limits,
+            prepared.verdict,
+            on_stalled=watch.stalled,
+            clock=asyncio.get_running_loop().time,
+        )
         heartbeats.start()
     try:
         if on_disconnect is not None:
