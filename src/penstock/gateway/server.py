@@ -29,6 +29,9 @@ from penstock.net.server.server import BACKLOG, Server
 
 _STOP_STEP = 1.0
 """Seconds between the steps of a forced shutdown. In the first, stopped turns send their terminal events."""
+_COLLECT_AFTER = 10_000
+"""New objects after which the garbage collector looks for cycles. Python's default of 700 is reached by every
+request; but a turn is freed without the collector."""
 
 
 class CannotListen(PenstockError):  # noqa: N818 - named after what happened
@@ -164,6 +167,7 @@ def run(
         # stream for tens of milliseconds.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER)
         async with app.running():
             await server.listen(listening)
             if own is not None:

@@ -7,33 +7,34 @@ from typing import Any
 from penstock.lenient import count_of, object_of
 from penstock.stream.deltas import UsageDelta
 
-_PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "input": (("prompt_tokens",), ("input_tokens",)),
-    "output": (("completion_tokens",), ("output_tokens",)),
-    "total": (("total_tokens",),),
+_PLACES: dict[str, tuple[tuple[str, str], ...]] = {
+    "input": (("", "prompt_tokens"), ("", "input_tokens")),
+    "output": (("", "completion_tokens"), ("", "output_tokens")),
+    "total": (("", "total_tokens"),),
     "cached": (
         ("prompt_tokens_details", "cached_tokens"),
-        ("prompt_cache_hit_tokens",),  # DeepSeek
-        ("cached_tokens",),  # Together, Moonshot
-        ("num_cached_tokens",),  # Mistral, in one of three forms
+        ("", "prompt_cache_hit_tokens"),  # DeepSeek
+        ("", "cached_tokens"),  # Together, Moonshot
+        ("", "num_cached_tokens"),  # Mistral, in one of three forms
         ("prompt_token_details", "cached_tokens"),
         ("prompt_tokens_details", "num_cached_tokens"),
-        ("cache_read_input_tokens",),
+        ("", "cache_read_input_tokens"),
         ("input_tokens_details", "cached_tokens"),
     ),
     "written": (
         ("prompt_tokens_details", "cache_write_tokens"),
         ("input_tokens_details", "cache_write_tokens"),
         ("prompt_tokens_details", "cache_creation_tokens"),  # LiteLLM
-        ("cache_creation_input_tokens",),
+        ("", "cache_creation_input_tokens"),
     ),
     "reasoning": (
         ("completion_tokens_details", "reasoning_tokens"),
-        ("reasoning_tokens",),
+        ("", "reasoning_tokens"),
         ("output_tokens_details", "reasoning_tokens"),
     ),
 }
-"""The paths to each count, for all vendors; the first number other than zero is used."""
+"""Where vendors report each count: the object inside the usage, if any, and the field. The first number other
+than zero is used."""
 
 
 def read_usage(chunk: dict[str, Any]) -> list[UsageDelta]:
@@ -43,7 +44,7 @@ def read_usage(chunk: dict[str, Any]) -> list[UsageDelta]:
     usage = object_of(chunk.get("usage")) or object_of(object_of(chunk.get("x_groq")).get("usage"))
     if not usage:
         return []
-    counts = {name: _count(usage, paths) for name, paths in _PATHS.items()}
+    counts = {name: _count(usage, places) for name, places in _PLACES.items()}
     if all(count is None for count in counts.values()):
         return []
     return [
@@ -57,10 +58,12 @@ def read_usage(chunk: dict[str, Any]) -> list[UsageDelta]:
     ]
 
 
-def _count(usage: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | None:
+def _count(usage: dict[str, Any], places: tuple[tuple[str, str], ...]) -> int | None:
     found: int | None = None
-    for *outer, last in paths:
-        count = count_of((object_of(usage.get(outer[0])) if outer else usage).get(last))
+    for outer, name in places:
+        fields = usage.get(outer) if outer else usage
+        value = fields.get(name) if isinstance(fields, dict) else None
+        count = count_of(value) if value is not None else None
         if count is not None and count >= 0:
             if count:
                 return count

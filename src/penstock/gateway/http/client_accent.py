@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import ClientKey, Settings
@@ -31,6 +32,7 @@ KNOWN: dict[str, str] = {
     "vscode/": "copilot",
 }
 """Clients known to expect an accent other than the specification's (spec S3)."""
+_LONGEST_PREFIX = max(map(len, KNOWN))
 
 
 def accent_for(
@@ -44,17 +46,23 @@ def accent_for(
         return key.accent
     agent = headers.get("user-agent", "").lower()
     # A configured accent takes precedence over every kind of detection (field F4).
-    return _by_prefix(settings.accents, agent) or _detected(agent, headers) or DEFAULT
+    configured = _by_prefix(settings.accents, agent) if settings.accents else ""
+    return configured or _detected(agent, headers) or DEFAULT
 
 
 def _detected(agent: str, headers: Mapping[str, str]) -> str:
     """Return the accent of a client that is recognised by its headers; "" for an unknown client."""
-    if known := _by_prefix(KNOWN, agent):
+    if known := _known(agent[:_LONGEST_PREFIX]):
         return known
     if headers.get("originator", "").lower().startswith("codex"):
         return "openai"
     # Programs built on an SDK of OpenAI often have a User-Agent of their own (field F3).
     return "openai" if any(name.startswith("x-stainless-") for name in headers) else ""
+
+
+@lru_cache(256)
+def _known(agent: str) -> str:
+    return _by_prefix(KNOWN, agent)
 
 
 def _by_prefix(table: Mapping[str, str], agent: str) -> str:

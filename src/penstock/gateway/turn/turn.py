@@ -144,7 +144,7 @@ class Turn:
         task, is_cancelled = asyncio.create_task(self._run(outlet)), False
         while not task.done():
             try:
-                await asyncio.wait([task])
+                await asyncio.shield(task)
             except asyncio.CancelledError:  # perhaps repeatedly: some libraries cancel until it takes effect
                 is_cancelled = True
                 self.stop(SHUTTING_DOWN)
@@ -220,8 +220,9 @@ class Turn:
         """Try one target after the other, until one has answered or none is left."""
         attempt: Attempt | None = self._attempts.first()
         while attempt is not None:
-            with self._watch.waiting():
-                await asyncio.sleep(attempt.wait)
+            if attempt.wait:
+                with self._watch.waiting():
+                    await asyncio.sleep(attempt.wait)
             try:
                 await self._call(attempt)
             except OpenResponsesError as error:
