@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.dialects import pipeline
 from penstock.dialects.chat import DIALECT
 from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.repeated_chunks import RepeatedChunk
@@ -18,14 +19,14 @@ from penstock.sse import Frame
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.dialects.chat_streams import chunk, plan
 
-KEY = b'"content":'
+KEY = '"content":'
 
 
 def opened() -> Pipeline:
     response = response_for(plan().request, id="resp_1", created_at=0)
-    pipeline = Pipeline(ResponseStreamStateMachine(response, clock=lambda: 0, new_id=_ids()))
-    pipeline.open(DIALECT, plan())
-    return pipeline
+    made = Pipeline(ResponseStreamStateMachine(response, clock=lambda: 0, new_id=_ids()))
+    made.open(DIALECT, plan())
+    return made
 
 
 def _ids() -> Any:
@@ -34,9 +35,9 @@ def _ids() -> Any:
 
 
 def translated(*reads: bytes) -> list[bytes]:
-    pipeline = opened()
-    events = [event for read in reads for event in pipeline.feed(read)]
-    return [encode(event) for event in events + pipeline.end()]
+    fed = opened()
+    events = [event for read in reads for event in fed.feed(read)]
+    return [encode(event) for event in events + fed.end()]
 
 
 TEXTS = st.sampled_from(
@@ -102,27 +103,47 @@ def reads_of_a_stream(draw: st.DrawFn) -> list[bytes]:
     return reads
 
 
+class NeverRepeated(RepeatedChunk):
+    def text_in(self, data: bytes) -> None:  # noqa: ARG002
+        return None
+
+    def text_of(self, frame: Frame) -> None:  # noqa: ARG002
+        return None
+
+
 @given(reads_of_a_stream())
-def test_reading_chunk_by_chunk_gives_the_same_events_as_reading_all_at_once(reads: list[bytes]) -> None:
-    """A read of many chunks is always decoded."""
-    end = b"data: [DONE]\n\n"
-    assert translated(*reads, end) == translated(b"".join(reads) + end)
+def test_recognising_repeated_chunks_makes_no_difference(reads: list[bytes]) -> None:
+    """Whether every chunk is a read of its own, or all arrive at once."""
+    reads.append(b"data: [DONE]\n\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "RepeatedChunk", NeverRepeated)
+        expected = translated(*reads)
+    assert translated(*reads) == expected
+    assert translated(b"".join(reads)) == expected
 
 
 def sse(text: str, **fields: Any) -> bytes:
     return f"data: {json.dumps(chunk({'content': text}, **fields))}\n\n".encode()
 
 
+def framed(data: bytes, event: str | None = None) -> Frame:
+    text = data.decode("utf-8", "replace")
+    return Frame(event, text.removeprefix("data: ").removesuffix("\n\n"))
+
+
 def learned(data: bytes, text: str) -> RepeatedChunk:
     repeated = RepeatedChunk()
-    repeated.learn(data, Frame(None, data.decode().removeprefix("data: ").removesuffix("\n\n")), KEY, text)
+    repeated.learn(framed(data), KEY, text)
+    repeated.learn_read(data, framed(data))
     return repeated
 
 
 def test_a_chunk_with_another_text_is_recognised() -> None:
     repeated = learned(sse("a"), "a")
-    assert repeated.text_in(sse("some more")) == "some more"
-    assert repeated.text_in(sse("a")) == "a"
+    for text in ("some more", "a", "ü"):
+        data = sse(text).replace(b"\\u00fc", "ü".encode())
+        assert repeated.text_in(data) == text
+        assert repeated.text_of(framed(data)) == text
 
 
 @pytest.mark.parametrize(
@@ -142,34 +163,61 @@ def test_a_chunk_with_another_text_is_recognised() -> None:
     ],
 )
 def test_anything_else_is_not(data: bytes) -> None:
-    assert learned(sse("a"), "a").text_in(data) is None
+    repeated = learned(sse("a"), "a")
+    assert repeated.text_in(data) is None
+    if data != sse("a")[:-1] and b"\xff" not in data:  # a frame of these is a repeated one
+        assert repeated.text_of(framed(data)) is None
+
+
+def test_a_frame_with_another_name_is_not() -> None:
+    assert learned(sse("a"), "a").text_of(framed(sse("a"), "error")) is None
+
+
+def test_a_frame_that_was_not_a_read_of_its_own_is_recognised_only_as_a_frame() -> None:
+    repeated = RepeatedChunk()
+    repeated.learn(framed(sse("a")), KEY, "a")
+    repeated.learn_read(sse("a")[5:], framed(sse("a")))
+    assert repeated.text_of(framed(sse("b"))) == "b"
+    assert repeated.text_in(sse("b")) is None
 
 
 @pytest.mark.parametrize(
-    ("data", "text"),
+    "data",
     [
-        (sse("a") + b"data: {", "a"),
-        (sse("a")[3:], "a"),
-        (sse("a").replace(b'"a"', b'"\\u0061"'), "a"),
-        (sse("a").replace(b"}]", b'},{"content":"a"}]'), "a"),
+        sse("a").replace(b'"a"', b'"\\u0061"'),
+        sse("a").replace(b"}]", b'},{"content":"a"}]'),
     ],
-    ids=["with the next chunk", "without its beginning", "with escapes", "with the key twice"],
+    ids=["with escapes", "with the key twice"],
 )
-def test_a_chunk_whose_text_is_not_found_without_doubt_is_not_learned(data: bytes, text: str) -> None:
-    assert learned(data, text).text_in(data) is None
+def test_a_chunk_whose_text_is_not_found_without_doubt_is_not_learned(data: bytes) -> None:
+    repeated = learned(data, "a")
+    assert repeated.text_in(data) is None
+    assert repeated.text_of(framed(data)) is None
+
+
+@pytest.mark.parametrize(
+    "data", [sse("a") + b"data: {", sse("a")[3:]], ids=["with the next chunk", "without its beginning"]
+)
+def test_a_read_that_is_not_just_a_frame_is_not_learned(data: bytes) -> None:
+    repeated = RepeatedChunk()
+    repeated.learn(framed(sse("a")), KEY, "a")
+    repeated.learn_read(data, framed(sse("a")))
+    assert repeated.text_in(data) is None
 
 
 def test_a_stream_that_never_repeats_a_chunk_is_not_tried_forever() -> None:
     repeated = RepeatedChunk()
     for number in range(10):
         data = sse("a", id=str(number))
-        frame = Frame(None, data.decode().removeprefix("data: ").removesuffix("\n\n"))
-        assert repeated.text_in(data) is None
-        repeated.learn(data, frame, KEY, "a")
-    assert repeated.text_in(data) is None
+        assert repeated.text_of(framed(data)) is None
+        repeated.learn(framed(data), KEY, "a")
+    assert repeated.text_of(framed(data)) is None
 
 
 def test_a_forgotten_chunk_is_not_recognised() -> None:
     repeated = learned(sse("a"), "a")
-    repeated.forget()
+    repeated.forget_reads()
     assert repeated.text_in(sse("a")) is None
+    assert repeated.text_of(framed(sse("a"))) == "a"
+    repeated.forget()
+    assert repeated.text_of(framed(sse("a"))) is None

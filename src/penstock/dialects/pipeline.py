@@ -166,7 +166,7 @@ class Pipeline:
                 return (self._machine.text(text),)
             except BridgeError:
                 return (self._apply([TextDelta(text)]),)  # which reports it
-        self._repeated.forget()
+        self._repeated.forget_reads()
         try:
             frames = self._decoder.feed(data)
         except FrameTooLarge as error:
@@ -179,15 +179,9 @@ class Pipeline:
         if len(deltas) == 1 and deltas[0].__class__ in PLAIN and self.has_output and self.failure is None:
             # Nearly every read is one piece of what the model writes: nothing has to be masked or permitted.
             if len(frames) == 1:
-                self._learn(data, frames[0], deltas[0])
+                self._repeated.learn_read(data, frames[0])
             return (self._apply(deltas),)
         return (self._accept(deltas),)
-
-    def _learn(self, data: bytes, frame: Frame, delta: Delta) -> None:
-        """Remember a read that is one piece of text: the next one may repeat everything else."""
-        reader = self._reader
-        if isinstance(reader, RepeatsText) and reader.text_key and isinstance(delta, TextDelta):
-            self._repeated.learn(data, frame, reader.text_key, delta.text)
 
     def read_end(self) -> list[Event]:
         """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""
@@ -299,14 +293,28 @@ class Pipeline:
 
     def _read_frames(self, frames: list[Frame]) -> list[Delta]:
         """Return the deltas of these frames. Nothing after the end of an answer is read."""
-        reader = self._reader
+        reader, repeated = self._reader, self._repeated
         deltas: list[Delta] = []
         for frame in frames:
+            text = repeated.text_of(frame)
+            if text is not None:
+                deltas.append(TextDelta(text))
+                continue
             deltas += reader.feed(frame)
             if reader.is_over:
                 self.is_answered = True
                 return deltas + reader.end()
+            self._learn(frame, deltas)
         return deltas
+
+    def _learn(self, frame: Frame, deltas: list[Delta]) -> None:
+        """Remember a frame that is one piece of text: the next one may repeat everything else."""
+        key = self._reader.text_key if isinstance(self._reader, RepeatsText) else None
+        last = deltas[-1] if key is not None else None
+        if key is not None and isinstance(last, TextDelta):
+            self._repeated.learn(frame, key, last.text)
+        else:
+            self._repeated.forget()
 
     def _rest(self) -> list[Delta]:
         if self._body is not None:

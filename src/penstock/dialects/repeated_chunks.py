@@ -1,8 +1,8 @@
 """Chunks that are the same but for their text.
 
-Many servers repeat everything in a chunk but the piece of text: its id, its model, its time. The bytes before
-and after the text are then the same as in the chunk before, and so is what the chunk means. Such a chunk
-needs no decoding. In our recordings, half of the Chat Completions streams consist of nothing else.
+Many servers repeat everything in a chunk but the piece of text: its id, its model, its time. What is before
+and after the text is then the same as in the chunk before, and so is what the chunk means. Such a chunk needs
+no decoding. In our recordings, half of the Chat Completions streams consist of nothing else.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import re
 
 from penstock.sse import Frame
 
-_PLAIN_TEXT = re.compile(rb'[^"\\\x00-\x1f]+')
-"""The JSON of a text without escapes: the bytes between the quotes are the text."""
+_PLAIN_BYTES = re.compile(rb'[^"\\\x00-\x1f]+').fullmatch
+_PLAIN_TEXT = re.compile(r'[^"\\\x00-\x1f]+').fullmatch
+"""The JSON of a text without escapes: what is between the quotes is the text."""
 _MOST_MISSES = 4
 """After this many chunks in a row that did not repeat the one before, a stream is not tried any more."""
 
@@ -24,16 +25,21 @@ class RepeatsText:
     It promises that another frame has the same effect, if it differs in that text only.
     """
 
-    text_key: bytes | None = None
+    text_key: str | None = None
 
 
 class RepeatedChunk:
-    """Recognises chunks that repeat the last one."""
+    """Recognises chunks that repeat the last one: as frames, and as whole reads, which are not even split
+    into frames."""
 
-    __slots__ = ("_head", "_misses", "_tail")
+    __slots__ = ("_begin", "_end", "_event", "_head", "_misses", "_tail")
 
     def __init__(self) -> None:
+        self._event: str | None = None
+        self._begin = self._end = ""
+        """The data of a frame before and after its text; empty: nothing is known."""
         self._head = self._tail = b""
+        """The same for a read that is one frame."""
         self._misses = 0
 
     def text_in(self, data: bytes) -> str | None:
@@ -42,7 +48,7 @@ class RepeatedChunk:
         if not head or not data.startswith(head) or not data.endswith(tail):
             return None
         text = data[len(head) : -len(tail)]
-        if len(text) + len(head) + len(tail) != len(data) or not _PLAIN_TEXT.fullmatch(text):
+        if len(text) + len(head) + len(tail) != len(data) or not _PLAIN_BYTES(text):
             return None
         try:
             decoded = text.decode()
@@ -51,21 +57,44 @@ class RepeatedChunk:
         self._misses = 0
         return decoded
 
-    def learn(self, data: bytes, frame: Frame, key: bytes, text: str) -> None:
-        """Remember a read with one frame and this text. It must be just that frame: otherwise a part of it
-        was in an earlier read, or a part of the next one is in this. And the text must be found without
-        doubt."""
-        if self._misses >= _MOST_MISSES or data != b"data: %b\n\n" % frame.data.encode("utf-8", "replace"):
+    def text_of(self, frame: Frame) -> str | None:
+        """Return the text of a frame that is a repeated chunk; None if it is anything else."""
+        data, begin, end = frame.data, self._begin, self._end
+        if not begin or not data.startswith(begin) or not data.endswith(end):
+            return None
+        text = data[len(begin) : -len(end)]
+        if (
+            len(text) + len(begin) + len(end) != len(data)
+            or frame.event != self._event
+            or not _PLAIN_TEXT(text)
+        ):
+            return None
+        self._misses = 0
+        return text
+
+    def learn(self, frame: Frame, key: str, text: str) -> None:
+        """Remember a frame with this text, which must be found in it without doubt."""
+        self.forget()
+        data, self._misses = frame.data, self._misses + 1
+        if self._misses > _MOST_MISSES or data.count(key) != 1:
             return
-        self._misses += 1
-        begin = data.find(key) + len(key)
-        if data.count(key) != 1:
-            return
-        if data.startswith(b" ", begin):
-            begin += 1
-        quoted = b'"%b"' % text.encode("utf-8", "replace")
-        if data.startswith(quoted, begin):
-            self._head, self._tail = data[: begin + 1], data[begin + len(quoted) - 1 :]
+        at = data.find(key) + len(key)
+        if data.startswith(" ", at):
+            at += 1
+        if data.startswith(f'"{text}"', at):
+            self._event = frame.event
+            self._begin, self._end = data[: at + 1], data[at + 1 + len(text) :]
+
+    def learn_read(self, data: bytes, frame: Frame) -> None:
+        """Remember that this frame, which was learned or recognised, was a read of its own. Otherwise, a part
+        of it was in an earlier read, or a part of the next one is in this."""
+        if self._begin and data == f"data: {frame.data}\n\n".encode("utf-8", "replace"):
+            self._head = f"data: {self._begin}".encode()
+            self._tail = f"{self._end}\n\n".encode()
+
+    def forget_reads(self) -> None:
+        """Recognise no whole reads until the next `learn_read`: one may begin in the middle of a frame."""
+        self._head = b""
 
     def forget(self) -> None:
-        self._head = b""
+        self._begin, self._head = "", b""
