@@ -136,7 +136,8 @@ class Accent(ABC):
     always_summarises: ClassVar[bool] = False
 
     def __init__(self, response: Response | None = None) -> None:
-        self._changes = self.changes
+        self.conversions = self.changes
+        """Those of this stream. A caller may look here first, to save a call for most events."""
         self._summary: SummaryChannel | None = None
         self._is_decided = False
         if self.always_summarises:
@@ -145,7 +146,7 @@ class Accent(ABC):
             self._learn(response)
 
     def __call__(self, event: Event) -> Event:
-        change = self._changes.get(event.__class__)
+        change = self.conversions.get(event.__class__)
         return event if change is None else change(self, event)
 
     @property
@@ -167,7 +168,7 @@ class Accent(ABC):
         self._is_decided = True
         if summarises:
             self._summary = SummaryChannel(takes_all=self.always_summarises)
-            self._changes = {**self.changes, **dict.fromkeys(_REASONING_EVENTS, Accent._reasoning)}
+            self.conversions = {**self.changes, **dict.fromkeys(_REASONING_EVENTS, Accent._reasoning)}
 
     def _lifecycle(self, event: LifecycleEvent) -> Event:
         self._learn(event.response)

@@ -161,10 +161,12 @@ def test_events_that_the_store_cannot_keep_are_sent_and_marked(caplog: pytest.Lo
 class FaultyAccent(OpenResponses):
     """Cannot name the end of a response."""
 
-    def __call__(self, event: Event) -> Event:
+    def _faulty(self, event: LifecycleEvent) -> Event:
         if event.type == "response.completed":
             raise OSError("planted")
-        return super().__call__(event)
+        return self._strict_lifecycle(event)
+
+    changes = {**OpenResponses.changes, LifecycleEvent: _faulty}
 
 
 @SLOW

@@ -309,7 +309,7 @@ def test_a_long_read_is_continued_in_the_next_turn_of_the_loop() -> None:
 
     async def act(source: PushedSource, forwarded: Forwarded) -> None:
         ticks = iter(range(10**9))
-        forwarded.watch._clock = lambda: next(ticks) * SLICE  # each look at the clock is a slice later
+        forwarded.watch.clock = lambda: next(ticks) * SLICE  # each look at the clock is a slice later
         source.callbacks.data(many)
         assert 0 < len(forwarded.outlet.text) < 500
         assert source.pauses == 1

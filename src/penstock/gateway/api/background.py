@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from penstock.errors import StoreError
 from penstock.gateway.api.retrieve import accented, stream_response
@@ -34,12 +35,8 @@ class LogOutlet(LiveOutlet):
         """Never called: the response was already sent when the turn was queued."""
         raise AssertionError(refused.code)
 
-    def _frame(self, event: Event, data: bytes) -> bytes:
+    def _transmit(self, events: Sequence[Event], encoded: Sequence[bytes], more: bool = False) -> None:
         """Never called: this outlet has no client."""
-        raise AssertionError(event.type, len(data))
-
-    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
-        """Never called."""
 
     async def _send_large(self, event: Event) -> None:
         """Never called."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -79,18 +79,21 @@ class SocketOutlet(LiveOutlet):
         """How a frame ends: the `stream_id` is part of a frame, but not of the event that is stored."""
         self.is_refused = False
 
-    def _frame(self, event: Event, data: bytes) -> bytes:  # noqa: ARG002 - its type is in the data
-        return data[:-1] + self._end if self._stream_id else data
-
-    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:  # noqa: ARG002
-        for frame in frames:
+    def _transmit(
+        self,
+        events: Sequence[Event],
+        encoded: Sequence[bytes],
+        more: bool = False,  # noqa: ARG002 - every event is a frame of its own
+    ) -> None:
+        for data in encoded:
+            frame = data[:-1] + self._end if self._stream_id else data
             self._socket.send(frame)
             self._verdict.bytes_out += len(frame)
         self._verdict.status = 200
-        self._verdict.terminal_sent = last.type in TERMINAL
+        self._verdict.terminal_sent = events[-1].type in TERMINAL
 
     async def _send_large(self, event: Event) -> None:
-        self._transmit([self._frame(event, await encode_large(event))], event)
+        self._transmit([event], [await encode_large(event)])
 
     def comment(self) -> None:
         """Send nothing: a WebSocket has its own pings."""

@@ -230,7 +230,7 @@ class LiveOutlet(QueuedOutlet):
         end = LifecycleEvent(type="response.failed", sequence_number=number, response=response)
         self._verdict.last_event, self._verdict.last_sequence = end.type, number
         if self._channel is not None:
-            self._transmit([self._frame(end, encode(end))], end)
+            self._transmit([end], [encode(end)])
 
     def _queue(self, events: Sequence[Event]) -> None:
         self.has_begun = True
@@ -250,23 +250,26 @@ class LiveOutlet(QueuedOutlet):
             self._queue(events)
             return False
         self.has_begun, last = True, events[-1]
+        keeper = self._keeper
         if channel is None:
-            self._keeper.log(events)
+            keeper.log(events)
             self._note(last)
             return True
-        frames: list[bytes] = []
-        encoded: list[bytes | None] = []
+        accent, sent, encoded = self._accent, [], []
         for event in events:
-            accented = self._accent(event)
+            change = accent.conversions.get(event.__class__)
+            accented = event if change is None else change(accent, event)
             is_snapshot = accented.__class__ is LifecycleEvent
-            data = self._keeper.json_of(accented) if is_snapshot else encode(accented)
-            encoded.append(data if accented is event else None)
-            frames.append(self._frame(accented, data))
-        if self._keeper.logs_all or last.type in TERMINAL:
-            self._keeper.log(events, encoded)
+            encoded.append(keeper.json_of(accented) if is_snapshot else encode(accented))
+            sent.append(accented)
+        if keeper.logs_all or last.type in TERMINAL:
+            keeper.log(
+                events,
+                [json if new is old else None for json, new, old in zip(encoded, sent, events, strict=True)],
+            )
         self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
         self.last_event = self.last_write = self._clock()
-        self._transmit(frames, last, more)
+        self._transmit(sent, encoded, more)
         return channel.is_writable
 
     async def _send_stored(self, events: Sequence[Event], *, is_large: bool) -> None:
@@ -278,11 +281,8 @@ class LiveOutlet(QueuedOutlet):
             await self._send_large(self._accent(events[-1]))
             self.last_event = self.last_write = self._clock()
             return
-        frames = []
-        for event in events:
-            accented = self._accent(event)
-            frames.append(self._frame(accented, self._keeper.json_of(accented)))
-        self._transmit(frames, events[-1])
+        sent = [self._accent(event) for event in events]
+        self._transmit(sent, [self._keeper.json_of(event) for event in sent])
 
     def _note(self, last: Event) -> None:
         self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
@@ -297,12 +297,8 @@ class LiveOutlet(QueuedOutlet):
             self._blocked_since = None
 
     @abstractmethod
-    def _frame(self, event: Event, data: bytes) -> bytes:
-        """Return an event with its JSON as it is sent."""
-
-    @abstractmethod
-    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
-        """Send frames to a connected client; `last` is the event in the last one."""
+    def _transmit(self, events: Sequence[Event], encoded: Sequence[bytes], more: bool = False) -> None:
+        """Send events, with their JSON, to a connected client."""
 
     @abstractmethod
     async def _send_large(self, event: Event) -> None:

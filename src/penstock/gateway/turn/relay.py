@@ -128,7 +128,7 @@ class Relay:
             await self._outlet.flush()
             if self._rest is not None:
                 await asyncio.sleep(0)
-                self._pass_on(self._rest, self._watch.now)
+                self._pass_on(self._rest, self._watch.clock())
             elif self._waiting:
                 self._read(self._waiting.popleft())
             elif self._source_error is not None:
@@ -143,8 +143,8 @@ class Relay:
 
     def _read(self, data: bytes) -> bool:
         """Translate one read; return whether everything was passed on, and the outlet is ready for more."""
-        began = self._watch.mark_received()
-        verdict, pipeline = self._verdict, self._pipeline
+        watch, verdict, pipeline = self._watch, self._verdict, self._pipeline
+        began = watch.received = watch.clock()
         if self._tracer.is_on:
             self._tracer.read(data)
         verdict.bytes_in += len(data)
@@ -158,8 +158,8 @@ class Relay:
             steps[0] if steps else (), more=pipeline.is_answered and pipeline.has_output
         )
         if verdict.first_output_ms < 0 and pipeline.has_output:
-            verdict.first_output_ms = round(self._watch.seconds * 1000)
-        self._watch.add_work(began)
+            verdict.first_output_ms = round(watch.seconds * 1000)
+        watch.add_work(began)
         return is_ready
 
     def _read_excess(self, data: bytes) -> bool:
@@ -179,7 +179,7 @@ class Relay:
         try:
             for step in steps:
                 events += step
-                if self._watch.now - began >= SLICE:
+                if self._watch.clock() - began >= SLICE:
                     self._rest = steps
                     break
         finally:

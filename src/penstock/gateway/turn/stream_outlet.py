@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.fairness import WorkSlice
 from penstock.gateway.errors import RequestRefused
@@ -43,19 +43,23 @@ class StreamOutlet(LiveOutlet):
             self._pieces, self._large = iter(()), None
             self._send(b"\n\n")
 
-    def _frame(self, event: Event, data: bytes) -> bytes:
-        return frame_head(event.type) + data + b"\n\n"
-
-    def _transmit(self, frames: list[bytes], last: Event, more: bool = False) -> None:
-        if last.type in TERMINAL:
-            frames.append(DONE)
-            self._end(b"".join(frames), last)
-        elif more:
-            self._held += b"".join(frames)
-        elif self._held or not self.is_open:
-            self._send(b"".join(frames))
+    def _transmit(self, events: Sequence[Event], encoded: Sequence[bytes], more: bool = False) -> None:
+        last = events[-1]
+        if len(events) == 1:
+            data = b"%b%b\n\n" % (frame_head(last.type), encoded[0])
         else:
-            data = frames[0] if len(frames) == 1 else b"".join(frames)
+            frames = [
+                b"%b%b\n\n" % (frame_head(event.type), json)
+                for event, json in zip(events, encoded, strict=True)
+            ]
+            data = b"".join(frames)
+        if last.type in TERMINAL:
+            self._end(data + DONE, last)
+        elif more:
+            self._held += data
+        elif self._held or not self.is_open:
+            self._send(data)
+        else:
             self._http.write(data)
             self._verdict.bytes_out += len(data)
 

@@ -293,6 +293,8 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_writable = False
+        if self._request is not None:
+            self._request.is_writable = False
         self._watch_reader()
 
     def resume_writing(self) -> None:
@@ -309,6 +311,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _wake_drained(self) -> None:
         self.is_writable = True
+        if self._request is not None:
+            self._request.is_writable = True
         drained, self._drained = self._drained, None
         if drained is not None:
             drained.set_result(None)

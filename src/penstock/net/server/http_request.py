@@ -56,6 +56,7 @@ class HttpRequest:
         "headers",
         "is_begun",
         "is_ended",
+        "is_writable",
         "keep_alive",
         "method",
         "path",
@@ -73,6 +74,8 @@ class HttpRequest:
         self._body: bytes | bytearray = b""
         self._is_body_complete = head.body_length == 0
         self._is_connected = True
+        self.is_writable = owner.is_writable
+        """Kept up to date by the connection. An attribute, because every piece of a stream checks it."""
         self._callback: Callable[[], None] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._head = b""
@@ -139,16 +142,13 @@ class HttpRequest:
         return self._is_connected
 
     @property
-    def is_writable(self) -> bool:
-        return self._owner.is_writable or not self._is_connected
-
-    @property
     def unsent(self) -> int:
         return self._transport.get_write_buffer_size() if self._is_connected else 0
 
     async def drain(self) -> None:
         if not self.is_writable:
             await self._owner.drain()
+            self.is_writable = True
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
         if self._is_connected:
@@ -158,7 +158,7 @@ class HttpRequest:
 
     def disconnect(self) -> None:
         """Notify the application that its client has disconnected."""
-        self._is_connected = False
+        self._is_connected, self.is_writable = False, True
         self._body = b""
         self._wake()
         callback, self._callback = self._callback, None
@@ -166,7 +166,7 @@ class HttpRequest:
             callback()
 
     def abort(self) -> None:
-        self._is_connected = False
+        self._is_connected, self.is_writable = False, True
         if not self._owner.is_past(self):
             self._owner.abort()
 
