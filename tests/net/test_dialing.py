@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -328,6 +329,19 @@ def test_an_untrusted_server_behind_a_tunnel_is_refused(loop: str, authority: tr
     run_on(loop, main())
 
 
+class PausesOnce(Received):
+    """Stops reading as soon as there is data, as a relay does."""
+
+    def __init__(self, connection: UpstreamConnection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def data(self, data: bytes) -> None:
+        if not self.has_data.is_set():
+            self._connection.pause()
+        super().data(data)
+
+
 @on_both_loops
 def test_a_body_over_tls_is_paused_resumed_and_its_connection_reused(
     loop: str, authority: trustme.CA
@@ -338,20 +352,18 @@ def test_a_body_over_tls_is_paused_resumed_and_its_connection_reused(
         kept = [answer(200, b"x" * size, connection="keep-alive"), keep]
         async with Server(kept, kept, tls=context_for(authority, "127.0.0.1")) as server:
             pool = ConnectionPool(keep_alive=True)
-            address = read_address(server.url)
-            way = UpstreamRoute(address, None, trusting(authority), None)
-            connection = await dial(way, lambda: UpstreamConnection(pool))
+            connection = await dial(
+                route(server.url, tls=trusting(authority)), lambda: UpstreamConnection(pool)
+            )
             pool.add(connection)
             for _ in range(2):
                 await connection.ask("GET", GET)
-                received = Received()
+                received = PausesOnce(connection)
                 connection.start(received, lambda error: error)
                 await received.has_data.wait()
-                if loop != "uvloop":  # uvloop may not be able to close its loop after TLS was paused
-                    connection.pause()
-                    await asyncio.sleep(0.05)
-                    assert len(received.body) < size
-                    connection.resume()
+                await asyncio.sleep(0.05)
+                assert len(received.calls) == 1
+                connection.resume()
                 await received.is_over.wait()
                 assert (len(received.body), received.error) == (size, None)
                 assert pool.take("") is connection
@@ -360,3 +372,38 @@ def test_a_body_over_tls_is_paused_resumed_and_its_connection_reused(
             assert server.connections == 1
 
     run_on(loop, main())
+
+
+@on_both_loops
+def test_a_connection_with_tls_that_is_closed_while_it_is_paused_ends(
+    loop: str, authority: trustme.CA
+) -> None:
+    async def main() -> None:
+        async with Server(
+            [send(b"HTTP/1.1 200 OK\r\n\r\n"), endlessly], tls=context_for(authority, "127.0.0.1")
+        ) as server:
+            pool = ConnectionPool(keep_alive=True)
+            connection = await dial(
+                route(server.url, tls=trusting(authority)), lambda: UpstreamConnection(pool)
+            )
+            pool.add(connection)
+            await connection.ask("GET", GET)
+            received = PausesOnce(connection)
+            connection.start(received, lambda error: error)
+            await received.has_data.wait()
+            await asyncio.sleep(0.05)  # both sides have filled their buffers
+            connection.close()
+            await server.hung_up()
+            assert connection.transport is None
+
+    run_on(loop, main())
+
+
+async def endlessly(connection: Connection) -> None:
+    """Send until the client disconnects, and report that to `hung_up`."""
+    with suppress(OSError):
+        while not connection.writer.transport.is_closing():
+            connection.writer.write(b"x" * 65_536)
+            await connection.writer.drain()
+            await asyncio.sleep(0)  # a disconnect is noticed between two writes
+    connection.server.hangups.release()
