@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,10 +13,17 @@ import pytest
 import trustme
 
 from penstock.net.server.certificates import InvalidCertificate, load_certificate, tls_context
+from penstock.net.server.channels import HttpChannel, SocketChannel
 from penstock.net.server.server import Server
+from tests.net.certificates import server_context
+from tests.net.connections import on_both_loops, run_on
 from tests.net.server.applications import Echo, Refusals
 
 GET = b"GET / HTTP/1.1\r\n\r\n"
+OPEN_SOCKET = (
+    b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
+    b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
 def server(tls: ssl.SSLContext | None = None) -> tuple[Server, Echo, int, socket.socket]:
@@ -105,6 +113,45 @@ def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
         await made.stopped()
 
     asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+@on_both_loops
+@pytest.mark.parametrize("is_socket", [False, True], ids=["HTTP", "WebSocket"])
+def test_what_a_client_has_not_read_is_counted_over_tls(loop: str, is_socket: bool) -> None:
+    """A transport with TLS counts only what it has not passed to the transport of its socket, which takes
+    any amount of bytes at once."""
+    authority, trusting = trustme.CA(), ssl.create_default_context()
+    authority.configure_trust(trusting)
+    size = 16_000_000  # more than the system holds
+
+    async def scenario() -> None:
+        made, app, port, listening = server(server_context(authority))
+        await made.listen(listening)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting, limit=1000)
+        writer.write(OPEN_SOCKET if is_socket else GET.replace(b"/ ", b"/wait "))
+        channels: Sequence[HttpChannel | SocketChannel] = app.sockets if is_socket else app.channels
+        while not channels:
+            await asyncio.sleep(0.001)
+        if is_socket:
+            await reader.readuntil(b"\r\n\r\n")
+            app.sockets[0].send(b"x" * size)
+        else:
+            app.channels[0].begin(200, [("content-length", str(size))])
+            app.channels[0].write(b"x" * size)
+        assert channels[0].unsent > size / 4
+        assert not channels[0].is_writable
+        draining = asyncio.create_task(channels[0].drain())
+        came = 0
+        while came < size:
+            came += len(await reader.read(1 << 20))
+        await draining
+        writer.transport.abort()
+        app.release.set()
+        made.stop()
+        made.abort()
+        await made.stopped()
+
+    run_on(loop, scenario())
 
 
 def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ from penstock.net.server.refusals import (
     invalid_upgrade,
 )
 from penstock.net.server.request_heads import HeadParser, RequestHead
-from penstock.net.server.response_heads import whole_response
 from penstock.net.server.state import ServerState
 from penstock.net.server.websocket import WebSocketConnection, shake_hands
+from penstock.net.server.writing import whole_response
 
 HEAD_SECONDS = 30.0
 IDLE_SECONDS = 75.0
@@ -319,7 +319,7 @@ class ClientConnection(asyncio.Protocol):
         self._unset_stalled()
         if left >= unread:
             self._transport.abort()
-        elif longest is not None:
+        elif left and longest is not None:  # TLS may have nothing left, and still wait for its end
             self._stalled = self._loop.call_later(longest + STALLED_MARGIN, self._watch_reader, left)
 
     def _unset_stalled(self) -> None:

@@ -24,8 +24,8 @@ from websockets.server import ServerProtocol
 from penstock.net.server.channels import ChannelClosed, Headers
 from penstock.net.server.refusals import INTERNAL_ERROR, ServerRefusal, invalid_upgrade
 from penstock.net.server.request_heads import RequestHead
-from penstock.net.server.response_heads import response_head, whole_response
 from penstock.net.server.state import ServerState
+from penstock.net.server.writing import response_head, whole_response, write_all
 
 WAITING_MESSAGES = 64
 """Messages that may be queued for the application. One read can return tens of thousands."""
@@ -310,9 +310,9 @@ class WebSocketConnection(asyncio.Protocol):
     # Sending
 
     def _flush(self) -> None:
-        data = b"".join(self._protocol.data_to_send())
-        if data and not self._transport.is_closing():
-            self._transport.write(data)
+        data = self._protocol.data_to_send()
+        if any(data) and not self._transport.is_closing():
+            write_all(self._transport, data)
 
     def pause_writing(self) -> None:
         self._is_writable = False
