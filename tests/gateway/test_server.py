@@ -36,7 +36,7 @@ from tests.gateway.upstream import (
     until,
     until_gone,
 )
-from tests.net.certificates import server_context
+from tests.net.certificates import certificate_files, server_context, trusting
 
 
 def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -223,8 +223,7 @@ def test_without_a_key_of_its_own_the_clients_key_is_passed_on(tmp_path: Path) -
 
 @pytest.mark.e2e
 def test_an_upstream_that_speaks_tls_after_an_http_address_is_named(tmp_path: Path) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+    tls = server_context(trustme.CA())
     with in_a_thread(ScriptedUpstream(tls=tls)) as upstream:
         place = upstream.url.removeprefix("https://")
         with gateway(tmp_path, config=CONFIG.format(url=f"http://{place}")) as running:
@@ -239,9 +238,9 @@ TLS = '[server]\ntls_cert = "own.pem"\ntls_key = "own.key"\n'
 
 
 def write_certificate(folder: Path, authority: trustme.CA, name: str) -> None:
-    issued = authority.issue_cert("127.0.0.1", common_name=name)
-    issued.cert_chain_pems[0].write_to_path(folder / "own.pem")
-    issued.private_key_pem.write_to_path(folder / "own.key")
+    certificate, key = certificate_files(authority, folder, name)
+    Path(certificate).rename(folder / "own.pem")
+    Path(key).rename(folder / "own.key")
 
 
 def own_name(connection: http.client.HTTPSConnection) -> str:
@@ -253,15 +252,16 @@ def own_name(connection: http.client.HTTPSConnection) -> str:
 
 @pytest.mark.e2e
 def test_it_serves_https_and_loads_a_renewed_certificate(tmp_path: Path) -> None:
-    authority, trusting = trustme.CA(), ssl.create_default_context()
-    authority.configure_trust(trusting)
+    authority = trustme.CA()
     write_certificate(tmp_path, authority, "first")
     with gateway(tmp_path, config=TLS) as running:
         assert running.url.startswith("https://127.0.0.1:")
 
         def ask(path: str, body: Json) -> tuple[str, bytes]:
             port = running.address.port
-            connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusting, timeout=30)
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", port, context=trusting(authority), timeout=30
+            )
             connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
             answered = connection.getresponse().read()
             name = own_name(connection)

@@ -18,6 +18,7 @@ from penstock.net.network_errors import ProxyRefusal, ProxyUnreachable, connecti
 from penstock.net.pool import ConnectionPool
 from penstock.net.urls import Proxy, read_address, read_proxy
 from tests.client.server import Connection, Script, Server, Step, answer, keep, send
+from tests.net.certificates import server_context, trusting
 from tests.net.connections import GET, Received, on_both_loops, run_on, settle
 from tests.net.server.fake_connections import FakeTransport
 
@@ -25,18 +26,6 @@ from tests.net.server.fake_connections import FakeTransport
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
     return trustme.CA()
-
-
-def context_for(authority: trustme.CA, *names: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(*names).configure_cert(context)
-    return context
-
-
-def trusting(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    return context
 
 
 def route(url: str, proxy: Proxy | None = None, tls: ssl.SSLContext | None = None) -> UpstreamRoute:
@@ -163,7 +152,7 @@ def test_a_refused_connection_is_a_failure(loop: str) -> None:
 def test_the_name_of_the_server_is_sent_and_checked(loop: str, authority: trustme.CA) -> None:
     async def main() -> None:
         names: list[str | None] = []
-        context = context_for(authority, "localhost")
+        context = server_context(authority, "localhost")
         context.sni_callback = lambda _, name, __: names.append(name)
         async with Server([answer(200)], tls=context) as server:
             tls = trusting(authority)
@@ -203,9 +192,9 @@ def tunnel(port: int) -> Step:
 def test_a_tunnel_leads_to_a_server_with_tls(loop: str, is_secure: bool, authority: trustme.CA) -> None:
     async def main() -> None:
         tls = trusting(authority)
-        proxy_tls = context_for(authority, "127.0.0.1") if is_secure else None
+        proxy_tls = server_context(authority) if is_secure else None
         async with (
-            Server([answer(201)], tls=context_for(authority, "upstream.test")) as server,
+            Server([answer(201)], tls=server_context(authority, "upstream.test")) as server,
             Server([tunnel(server.port)], tls=proxy_tls) as proxy,
         ):
             through = read_proxy(proxy.url.replace("://", "://me:p%40ss@"))
@@ -223,7 +212,7 @@ def test_a_tunnel_leads_to_a_server_with_tls(loop: str, is_secure: bool, authori
 @on_both_loops
 def test_plain_http_goes_through_a_proxy_with_tls(loop: str, authority: trustme.CA) -> None:
     async def main() -> None:
-        async with Server([answer(202)], tls=context_for(authority, "127.0.0.1")) as proxy:
+        async with Server([answer(202)], tls=server_context(authority)) as proxy:
             through = route("http://upstream.test", read_proxy(proxy.url), trusting(authority))
             assert await status_through(through) == 202
 
@@ -316,7 +305,7 @@ def test_an_unreachable_proxy_is_reported(loop: str, url: str, authority: trustm
 def test_an_untrusted_server_behind_a_tunnel_is_refused(loop: str, authority: trustme.CA) -> None:
     async def main() -> None:
         async with (
-            Server([answer(200)], tls=context_for(authority, "other.test")) as server,
+            Server([answer(200)], tls=server_context(authority, "other.test")) as server,
             Server([tunnel(server.port)]) as proxy,
         ):
             with pytest.raises(ssl.SSLCertVerificationError):
@@ -350,7 +339,7 @@ def test_a_body_over_tls_is_paused_resumed_and_its_connection_reused(
 
     async def main() -> None:
         kept = [answer(200, b"x" * size, connection="keep-alive"), keep]
-        async with Server(kept, kept, tls=context_for(authority, "127.0.0.1")) as server:
+        async with Server(kept, kept, tls=server_context(authority)) as server:
             pool = ConnectionPool(keep_alive=True)
             connection = await dial(
                 route(server.url, tls=trusting(authority)), lambda: UpstreamConnection(pool)
@@ -380,7 +369,7 @@ def test_a_connection_with_tls_that_is_closed_while_it_is_paused_ends(
 ) -> None:
     async def main() -> None:
         async with Server(
-            [send(b"HTTP/1.1 200 OK\r\n\r\n"), endlessly], tls=context_for(authority, "127.0.0.1")
+            [send(b"HTTP/1.1 200 OK\r\n\r\n"), endlessly], tls=server_context(authority)
         ) as server:
             pool = ConnectionPool(keep_alive=True)
             connection = await dial(

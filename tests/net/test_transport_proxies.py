@@ -148,8 +148,7 @@ def tunnel(port: int) -> Step:
 def test_a_host_with_tls_is_reached_through_a_tunnel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    context = server_context(authority)
-    authority.issue_cert("upstream.test").configure_cert(context)
+    context = server_context(authority, "upstream.test")
 
     async def main() -> None:
         async with Server(streamed(), tls=context) as server, Server([tunnel(server.port)]) as proxy:

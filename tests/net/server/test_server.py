@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import trustme
 
-from penstock.net.server.certificates import InvalidCertificate, load_certificate, tls_context
 from penstock.net.server.channels import HttpChannel, SocketChannel
 from penstock.net.server.server import Server
-from tests.net.certificates import server_context
+from penstock.net.tls import load_certificate, server_tls_context
+from tests.net.certificates import certificate_files, server_context, trusting
 from tests.net.connections import on_both_loops, run_on
 from tests.net.server.applications import Echo, Refusals
 
@@ -31,14 +31,6 @@ def server(tls: ssl.SSLContext | None = None) -> tuple[Server, Echo, int, socket
     app = Echo()
     made = Server(app, Refusals(), client_timeout=lambda: 300.0, message_bytes=1000, tls=tls)
     return made, app, listening.getsockname()[1], listening
-
-
-def files(folder: Path, name: str, authority: trustme.CA) -> tuple[str, str]:
-    issued = authority.issue_cert("127.0.0.1", common_name=name)
-    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
-    issued.cert_chain_pems[0].write_to_path(certificate)
-    issued.private_key_pem.write_to_path(key)
-    return str(certificate), str(key)
 
 
 def test_it_serves_until_it_is_stopped() -> None:
@@ -89,12 +81,11 @@ def test_what_remains_can_be_aborted() -> None:
 
 def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
     authority = trustme.CA()
-    first, second = files(tmp_path, "first", authority), files(tmp_path, "second", authority)
-    tls, trusting = tls_context(*first), ssl.create_default_context()
-    authority.configure_trust(trusting)
+    first, second = (certificate_files(authority, tmp_path, name) for name in ("first", "second"))
+    tls = server_tls_context(*first)
 
     async def ask(port: int) -> str:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority))
         writer.write(b"POST /stream HTTP/1.1\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n")
         writer.write(b"x" * 300_000)
         assert (await reader.read()).endswith(b"0\r\n\r\n")
@@ -120,14 +111,13 @@ def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
 def test_what_a_client_has_not_read_is_counted_over_tls(loop: str, is_socket: bool) -> None:
     """A transport with TLS counts only what it has not passed to the transport of its socket, which takes
     any amount of bytes at once."""
-    authority, trusting = trustme.CA(), ssl.create_default_context()
-    authority.configure_trust(trusting)
+    authority = trustme.CA()
     size = 16_000_000  # more than the system holds
 
     async def scenario() -> None:
         made, app, port, listening = server(server_context(authority))
         await made.listen(listening)
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting, limit=1000)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority), limit=1000)
         writer.write(OPEN_SOCKET if is_socket else GET.replace(b"/ ", b"/wait "))
         channels: Sequence[HttpChannel | SocketChannel] = app.sockets if is_socket else app.channels
         while not channels:
@@ -152,18 +142,3 @@ def test_what_a_client_has_not_read_is_counted_over_tls(loop: str, is_socket: bo
         await made.stopped()
 
     run_on(loop, scenario())
-
-
-def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
-    certificate, key = files(tmp_path, "good", trustme.CA())
-    _, other = files(tmp_path, "other", trustme.CA())
-    invalid = tmp_path / "invalid.pem"
-    invalid.write_text("no certificate")
-    for first, second in [
-        (str(tmp_path / "missing"), key),
-        (str(invalid), key),
-        (certificate, other),
-        (certificate, certificate),
-    ]:
-        with pytest.raises(InvalidCertificate, match="cannot be used"):
-            tls_context(first, second)

@@ -43,8 +43,8 @@ def write_all(transport: asyncio.Transport, parts: Sequence[bytes]) -> None:
     elif size <= _TLS_PIECE or transport.get_extra_info("ssl_object") is None:
         transport.writelines(parts)
     else:
-        # TLS passes each write to the transport of the socket, and counts it as sent, however large it is. Only
-        # what is written after that transport is full counts as unsent.
+        # TLS passes each write to the transport of the socket, and counts it as sent, however large it is.
+        # Only what is written after that transport is full counts as unsent.
         whole = memoryview(b"".join(parts))
         for start in range(0, size, _TLS_PIECE):
             transport.write(whole[start : start + _TLS_PIECE])
