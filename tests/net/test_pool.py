@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net.connection import is_readable
+from penstock.net.flow_control import is_readable
 from penstock.net.pool import ConnectionPool
 from tests.net.connections import link_to, on_both_loops, playing, request, run_on, settle
 

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.net.flow_control import SMALL, write_all
 from penstock.net.server.channels import ChannelClosed, Headers
 from penstock.net.server.request_heads import RequestHead
-from penstock.net.server.writing import CHUNKED, CLOSE, CONTINUE, SMALL, response_head, write_all
+from penstock.net.server.response_heads import CHUNKED, CLOSE, CONTINUE, response_head
 
 _NO_BODY = (204, 304)
 _LAST_CHUNK = b"0\r\n\r\n"

@@ -1,8 +1,7 @@
-"""What is written to a client: the heads of responses, and any amount of bytes."""
+"""The head of a response as bytes."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from email.utils import formatdate
 from functools import lru_cache
@@ -14,10 +13,6 @@ from penstock.net.server.channels import Headers
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CHUNKED = b"transfer-encoding: chunked\r\n"
 CLOSE = b"connection: close\r\n"
-
-SMALL = 16 * 1024
-"""Bytes that are joined to one write. To join more would cost more than it saves."""
-_TLS_PIECE = 64 * 1024
 
 
 def response_head(status: int, headers: Headers, *lines: bytes) -> bytes:
@@ -33,21 +28,6 @@ def whole_response(status: int, headers: Headers, body: bytes) -> bytes:
     """Return the last response of a connection."""
     length = b"content-length: %d\r\n" % len(body)
     return response_head(status, headers, length, CLOSE) + body
-
-
-def write_all(transport: asyncio.Transport, parts: Sequence[bytes]) -> None:
-    """Write these bytes; large ones are not copied if that can be avoided."""
-    size = sum(map(len, parts))
-    if size <= SMALL:
-        transport.write(b"".join(parts))
-    elif size <= _TLS_PIECE or transport.get_extra_info("ssl_object") is None:
-        transport.writelines(parts)
-    else:
-        # TLS passes each write to the transport of the socket, and counts it as sent, however large it is.
-        # Only what is written after that transport is full counts as unsent.
-        whole = memoryview(b"".join(parts))
-        for start in range(0, size, _TLS_PIECE):
-            transport.write(whole[start : start + _TLS_PIECE])
 
 
 @lru_cache(maxsize=1)
