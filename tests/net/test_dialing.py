@@ -17,9 +17,10 @@ from penstock.net.dialing import UpstreamRoute, connect, dial
 from penstock.net.network_errors import ProxyRefusal, ProxyUnreachable, connection_failed
 from penstock.net.pool import ConnectionPool
 from penstock.net.urls import Proxy, read_address, read_proxy
-from tests.client.server import Connection, Script, Server, Step, answer, keep, send
+from tests.client.server import Connection, Script, Server, answer, keep, send
 from tests.net.certificates import server_context, trusting
 from tests.net.connections import GET, Received, on_both_loops, run_on, settle
+from tests.net.proxies import tunnel
 from tests.net.server.fake_connections import FakeTransport
 
 
@@ -167,24 +168,20 @@ def test_the_name_of_the_server_is_sent_and_checked(loop: str, authority: trustm
 # -- proxies
 
 
-def tunnel(port: int) -> Step:
-    """Copy bytes in both directions, as a proxy does after CONNECT."""
+@on_both_loops
+@pytest.mark.parametrize("status", ["200 OK", "202", "204 No Content"])
+def test_any_status_of_success_opens_a_tunnel(loop: str, status: str, authority: trustme.CA) -> None:
+    """RFC 9110, 9.3.6."""
 
-    async def step(connection: Connection) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        connection.writer.write(b"HTTP/1.1 200 Connection established\r\nserver: proxy\r\n\r\n")
+    async def main() -> None:
+        async with (
+            Server([answer(201)], tls=server_context(authority, "upstream.test")) as server,
+            Server([tunnel(server.port, status)]) as proxy,
+        ):
+            through = route("https://upstream.test", read_proxy(proxy.url), trusting(authority))
+            assert await status_through(through) == 201
 
-        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-            try:
-                while data := await source.read(65536):
-                    target.write(data)
-            except OSError:
-                pass
-            target.close()
-
-        await asyncio.gather(copy(connection.reader, writer), copy(reader, connection.writer))
-
-    return step
+    run_on(loop, main())
 
 
 @on_both_loops
@@ -226,7 +223,7 @@ def test_plain_http_goes_through_a_proxy_with_tls(loop: str, authority: trustme.
         ([send(b"HTTP/1.1 407 Not for you\r\ncontent-length: 3\r\n\r\nabc")], 407, "Not for you"),
         ([send(b"HTTP/1.1 502\r\n\r\n")], 502, "Bad Gateway"),
         ([send(b"HTTP/1.1 799\r\n\r\n")], 799, ""),
-        ([send(b"HTTP/1.1 204 None\r\n\r\n")], 204, "None"),
+        ([send(b"HTTP/1.1 301 Elsewhere\r\n\r\n")], 301, "Elsewhere"),
     ],
 )
 def test_a_proxy_that_opens_no_tunnel_is_reported(
