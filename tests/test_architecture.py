@@ -27,7 +27,6 @@ ALLOWED_SMALL = {
     "formatting.py": "used by the command line and by explain",
     "gateway/api/models.py": "one module per resource",
     "gateway/api/status.py": "one module per resource",
-    "net/server/certificates.py": "read with the configuration, which does not need a server",
     "gateway/turn/stop_reasons.py": "the list of reasons, imported wherever a turn is stopped",
     "store/interrupted.py": "turns recovered responses into records of the store",
     "tools/families.py": "the table of tool families",

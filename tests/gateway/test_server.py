@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,25 @@ import pytest
 import trustme
 
 from penstock.gateway.server import CannotListen, listen, url_of
-from tests.client.server import in_a_thread
+from tests.client.server import chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.clients import TurnThread
+from tests.gateway.clients import RawClient, TurnThread
 from tests.gateway.configs import CONFIG
 from tests.gateway.probes import has_logged, refuses, wait_for
 from tests.gateway.running import Json, gateway
-from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
+from tests.gateway.upstream import (
+    SSE_HEAD,
+    Flood,
+    ScriptedUpstream,
+    begun,
+    frames,
+    rest,
+    said,
+    streamed,
+    until,
+    until_gone,
+)
+from tests.net.certificates import certificate_files, server_context, trusting
 
 
 def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -101,6 +114,34 @@ def test_the_wait_for_running_turns_has_an_end(tmp_path: Path) -> None:
             running.signal(signal.SIGTERM)
             assert turn.answer().last["error"]["code"] == "shutting_down"
             assert running.process.wait(20) == 0
+
+
+@pytest.mark.e2e
+def test_it_stops_while_an_upstream_with_tls_waits_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+    """The reading of the upstream is paused when the connection is closed."""
+    authority, gone = trustme.CA(), threading.Event()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    scripted = ScriptedUpstream(server_context(authority))
+    flood = Flood(chunk(frames(chat_chunk({"content": "x" * 20_000}), done=False)), 1000)
+    scripted.play("flood", [send(SSE_HEAD), flood, until_gone(gone)])
+    with in_a_thread(scripted):
+        config = CONFIG.format(url=scripted.url).replace("retries = 0", "drain = 0.3")
+        with gateway(tmp_path, config=config + 'ca_file = "ca.pem"\n') as running:
+            client = RawClient(running, "flood", buffer=8192)
+            client.read_until(b"response.output_text.delta")
+            wait_for(lambda: has_stopped(flood))
+            running.signal(signal.SIGTERM)
+            assert running.process.wait(20) == 0
+            client.leave()
+        assert not gone.is_set(), "the upstream was read to the end"
+        assert "unclosed" not in (tmp_path / "log").read_text()
+
+
+def has_stopped(flood: Flood) -> bool:
+    """Return whether nothing is sent any more."""
+    before = flood.sent
+    time.sleep(0.3)
+    return 0 < before == flood.sent
 
 
 @pytest.mark.e2e
@@ -182,8 +223,7 @@ def test_without_a_key_of_its_own_the_clients_key_is_passed_on(tmp_path: Path) -
 
 @pytest.mark.e2e
 def test_an_upstream_that_speaks_tls_after_an_http_address_is_named(tmp_path: Path) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+    tls = server_context(trustme.CA())
     with in_a_thread(ScriptedUpstream(tls=tls)) as upstream:
         place = upstream.url.removeprefix("https://")
         with gateway(tmp_path, config=CONFIG.format(url=f"http://{place}")) as running:
@@ -198,9 +238,9 @@ TLS = '[server]\ntls_cert = "own.pem"\ntls_key = "own.key"\n'
 
 
 def write_certificate(folder: Path, authority: trustme.CA, name: str) -> None:
-    issued = authority.issue_cert("127.0.0.1", common_name=name)
-    issued.cert_chain_pems[0].write_to_path(folder / "own.pem")
-    issued.private_key_pem.write_to_path(folder / "own.key")
+    certificate, key = certificate_files(authority, folder, name)
+    Path(certificate).rename(folder / "own.pem")
+    Path(key).rename(folder / "own.key")
 
 
 def own_name(connection: http.client.HTTPSConnection) -> str:
@@ -212,15 +252,16 @@ def own_name(connection: http.client.HTTPSConnection) -> str:
 
 @pytest.mark.e2e
 def test_it_serves_https_and_loads_a_renewed_certificate(tmp_path: Path) -> None:
-    authority, trusting = trustme.CA(), ssl.create_default_context()
-    authority.configure_trust(trusting)
+    authority = trustme.CA()
     write_certificate(tmp_path, authority, "first")
     with gateway(tmp_path, config=TLS) as running:
         assert running.url.startswith("https://127.0.0.1:")
 
         def ask(path: str, body: Json) -> tuple[str, bytes]:
             port = running.address.port
-            connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusting, timeout=30)
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", port, context=trusting(authority), timeout=30
+            )
             connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
             answered = connection.getresponse().read()
             name = own_name(connection)
@@ -238,6 +279,12 @@ def test_it_serves_https_and_loads_a_renewed_certificate(tmp_path: Path) -> None
         (tmp_path / "own.pem").write_text("no certificate")
         running.signal(signal.SIGHUP)
         wait_for(lambda: has_logged(running, "the settings were not changed"))
+        assert ask("/v1/responses", {"model": "demo", "input": "hi"})[0] == "second"
+        key = (tmp_path / "own.key").read_bytes()
+        write_certificate(tmp_path, authority, "third")
+        (tmp_path / "own.key").write_bytes(key)
+        running.signal(signal.SIGHUP)
+        wait_for(lambda: has_logged(running, "key values mismatch"))
         assert ask("/v1/responses", {"model": "demo", "input": "hi"})[0] == "second"
 
 

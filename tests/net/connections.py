@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -33,8 +34,17 @@ def run_on(loop: str, coroutine: Coroutine[Any, Any, T]) -> T:
         async with asyncio.timeout(10):
             return await coroutine
 
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        return runner.run(limited())
+    runner = asyncio.Runner(loop_factory=LOOPS[loop])
+    try:
+        result = runner.run(limited())
+    finally:
+        # uvloop warns about each open transport before it closes it. If that warning were an error, as it is
+        # in tests, the transport would stay open, and the loop would wait for it forever.
+        with warnings.catch_warnings(record=True) as unclosed:
+            warnings.simplefilter("always", ResourceWarning)
+            runner.close()
+    assert not unclosed, [str(each.message) for each in unclosed]
+    return result
 
 
 class Received:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import zlib
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 
 from penstock.net.connection import MOST_WAITING
 from penstock.net.network_errors import InvalidHttp, TimedOut, Truncated, Unanswered, UndecodableBody
+from penstock.net.pool import ConnectionPool
 from penstock.net.response_parser import MOST_HEAD
 from tests.net.connections import (
     GET,
+    Link,
     Received,
     link_to,
     on_both_loops,
@@ -339,6 +342,30 @@ def test_an_early_response_is_used_and_ends_the_request(loop: str) -> None:
             assert (head.status, received.body, received.error) == (413, b"no", None)
             assert link.pool.idle == 0
             await gone.wait()
+
+    run_on(loop, main())
+
+
+@on_both_loops
+def test_an_early_response_is_not_lost_when_the_server_closes_the_connection(loop: str) -> None:
+    """A server that leaves a part of the request unread resets the connection. Sending more would fail before
+    the response is read."""
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            link = Link(ConnectionPool(keep_alive=True), listening.getsockname()[1])
+            connection = await link.connect()
+            asking = asyncio.create_task(connection.ask("POST", GET, b"x" * 50_000_000))
+            await asyncio.sleep(0)  # the first pieces are sent, and the next ones are scheduled
+            accepted, _ = listening.accept()
+            with accepted:
+                assert accepted.recv(len(GET)) == GET
+                accepted.sendall(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+            head, received = await asking, Received()
+            connection.start(received, lambda error: error)
+            await received.is_over.wait()
+            assert (head.status, received.body, received.error) == (413, b"no", None)
+            assert link.pool.idle == 0
 
     run_on(loop, main())
 

@@ -57,6 +57,9 @@ class FakeTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing
 
+    def is_reading(self) -> bool:
+        return not self.is_paused
+
     def pause_reading(self) -> None:
         self.is_paused = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,26 +17,16 @@ from penstock.net.dialing import UpstreamRoute, connect, dial
 from penstock.net.network_errors import ProxyRefusal, ProxyUnreachable, connection_failed
 from penstock.net.pool import ConnectionPool
 from penstock.net.urls import Proxy, read_address, read_proxy
-from tests.client.server import Connection, Script, Server, Step, answer, keep, send
+from tests.client.server import Connection, Script, Server, answer, keep, send
+from tests.net.certificates import server_context, trusting
 from tests.net.connections import GET, Received, on_both_loops, run_on, settle
+from tests.net.proxies import tunnel
 from tests.net.server.fake_connections import FakeTransport
 
 
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
     return trustme.CA()
-
-
-def context_for(authority: trustme.CA, *names: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(*names).configure_cert(context)
-    return context
-
-
-def trusting(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    return context
 
 
 def route(url: str, proxy: Proxy | None = None, tls: ssl.SSLContext | None = None) -> UpstreamRoute:
@@ -162,7 +153,7 @@ def test_a_refused_connection_is_a_failure(loop: str) -> None:
 def test_the_name_of_the_server_is_sent_and_checked(loop: str, authority: trustme.CA) -> None:
     async def main() -> None:
         names: list[str | None] = []
-        context = context_for(authority, "localhost")
+        context = server_context(authority, "localhost")
         context.sni_callback = lambda _, name, __: names.append(name)
         async with Server([answer(200)], tls=context) as server:
             tls = trusting(authority)
@@ -177,24 +168,20 @@ def test_the_name_of_the_server_is_sent_and_checked(loop: str, authority: trustm
 # -- proxies
 
 
-def tunnel(port: int) -> Step:
-    """Copy bytes in both directions, as a proxy does after CONNECT."""
+@on_both_loops
+@pytest.mark.parametrize("status", ["200 OK", "202", "204 No Content"])
+def test_any_status_of_success_opens_a_tunnel(loop: str, status: str, authority: trustme.CA) -> None:
+    """RFC 9110, 9.3.6."""
 
-    async def step(connection: Connection) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        connection.writer.write(b"HTTP/1.1 200 Connection established\r\nserver: proxy\r\n\r\n")
+    async def main() -> None:
+        async with (
+            Server([answer(201)], tls=server_context(authority, "upstream.test")) as server,
+            Server([tunnel(server.port, status)]) as proxy,
+        ):
+            through = route("https://upstream.test", read_proxy(proxy.url), trusting(authority))
+            assert await status_through(through) == 201
 
-        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-            try:
-                while data := await source.read(65536):
-                    target.write(data)
-            except OSError:
-                pass
-            target.close()
-
-        await asyncio.gather(copy(connection.reader, writer), copy(reader, connection.writer))
-
-    return step
+    run_on(loop, main())
 
 
 @on_both_loops
@@ -202,9 +189,9 @@ def tunnel(port: int) -> Step:
 def test_a_tunnel_leads_to_a_server_with_tls(loop: str, is_secure: bool, authority: trustme.CA) -> None:
     async def main() -> None:
         tls = trusting(authority)
-        proxy_tls = context_for(authority, "127.0.0.1") if is_secure else None
+        proxy_tls = server_context(authority) if is_secure else None
         async with (
-            Server([answer(201)], tls=context_for(authority, "upstream.test")) as server,
+            Server([answer(201)], tls=server_context(authority, "upstream.test")) as server,
             Server([tunnel(server.port)], tls=proxy_tls) as proxy,
         ):
             through = read_proxy(proxy.url.replace("://", "://me:p%40ss@"))
@@ -222,7 +209,7 @@ def test_a_tunnel_leads_to_a_server_with_tls(loop: str, is_secure: bool, authori
 @on_both_loops
 def test_plain_http_goes_through_a_proxy_with_tls(loop: str, authority: trustme.CA) -> None:
     async def main() -> None:
-        async with Server([answer(202)], tls=context_for(authority, "127.0.0.1")) as proxy:
+        async with Server([answer(202)], tls=server_context(authority)) as proxy:
             through = route("http://upstream.test", read_proxy(proxy.url), trusting(authority))
             assert await status_through(through) == 202
 
@@ -236,7 +223,7 @@ def test_plain_http_goes_through_a_proxy_with_tls(loop: str, authority: trustme.
         ([send(b"HTTP/1.1 407 Not for you\r\ncontent-length: 3\r\n\r\nabc")], 407, "Not for you"),
         ([send(b"HTTP/1.1 502\r\n\r\n")], 502, "Bad Gateway"),
         ([send(b"HTTP/1.1 799\r\n\r\n")], 799, ""),
-        ([send(b"HTTP/1.1 204 None\r\n\r\n")], 204, "None"),
+        ([send(b"HTTP/1.1 301 Elsewhere\r\n\r\n")], 301, "Elsewhere"),
     ],
 )
 def test_a_proxy_that_opens_no_tunnel_is_reported(
@@ -315,7 +302,7 @@ def test_an_unreachable_proxy_is_reported(loop: str, url: str, authority: trustm
 def test_an_untrusted_server_behind_a_tunnel_is_refused(loop: str, authority: trustme.CA) -> None:
     async def main() -> None:
         async with (
-            Server([answer(200)], tls=context_for(authority, "other.test")) as server,
+            Server([answer(200)], tls=server_context(authority, "other.test")) as server,
             Server([tunnel(server.port)]) as proxy,
         ):
             with pytest.raises(ssl.SSLCertVerificationError):
@@ -328,6 +315,19 @@ def test_an_untrusted_server_behind_a_tunnel_is_refused(loop: str, authority: tr
     run_on(loop, main())
 
 
+class PausesOnce(Received):
+    """Stops reading as soon as there is data, as a relay does."""
+
+    def __init__(self, connection: UpstreamConnection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def data(self, data: bytes) -> None:
+        if not self.has_data.is_set():
+            self._connection.pause()
+        super().data(data)
+
+
 @on_both_loops
 def test_a_body_over_tls_is_paused_resumed_and_its_connection_reused(
     loop: str, authority: trustme.CA
@@ -336,22 +336,20 @@ def test_a_body_over_tls_is_paused_resumed_and_its_connection_reused(
 
     async def main() -> None:
         kept = [answer(200, b"x" * size, connection="keep-alive"), keep]
-        async with Server(kept, kept, tls=context_for(authority, "127.0.0.1")) as server:
+        async with Server(kept, kept, tls=server_context(authority)) as server:
             pool = ConnectionPool(keep_alive=True)
-            address = read_address(server.url)
-            way = UpstreamRoute(address, None, trusting(authority), None)
-            connection = await dial(way, lambda: UpstreamConnection(pool))
+            connection = await dial(
+                route(server.url, tls=trusting(authority)), lambda: UpstreamConnection(pool)
+            )
             pool.add(connection)
             for _ in range(2):
                 await connection.ask("GET", GET)
-                received = Received()
+                received = PausesOnce(connection)
                 connection.start(received, lambda error: error)
                 await received.has_data.wait()
-                if loop != "uvloop":  # uvloop may not be able to close its loop after TLS was paused
-                    connection.pause()
-                    await asyncio.sleep(0.05)
-                    assert len(received.body) < size
-                    connection.resume()
+                await asyncio.sleep(0.05)
+                assert len(received.calls) == 1
+                connection.resume()
                 await received.is_over.wait()
                 assert (len(received.body), received.error) == (size, None)
                 assert pool.take("") is connection
@@ -360,3 +358,38 @@ def test_a_body_over_tls_is_paused_resumed_and_its_connection_reused(
             assert server.connections == 1
 
     run_on(loop, main())
+
+
+@on_both_loops
+def test_a_connection_with_tls_that_is_closed_while_it_is_paused_ends(
+    loop: str, authority: trustme.CA
+) -> None:
+    async def main() -> None:
+        async with Server(
+            [send(b"HTTP/1.1 200 OK\r\n\r\n"), endlessly], tls=server_context(authority)
+        ) as server:
+            pool = ConnectionPool(keep_alive=True)
+            connection = await dial(
+                route(server.url, tls=trusting(authority)), lambda: UpstreamConnection(pool)
+            )
+            pool.add(connection)
+            await connection.ask("GET", GET)
+            received = PausesOnce(connection)
+            connection.start(received, lambda error: error)
+            await received.has_data.wait()
+            await asyncio.sleep(0.05)  # both sides have filled their buffers
+            connection.close()
+            await server.hung_up()
+            assert connection.transport is None
+
+    run_on(loop, main())
+
+
+async def endlessly(connection: Connection) -> None:
+    """Send until the client disconnects, and report that to `hung_up`."""
+    with suppress(OSError):
+        while not connection.writer.transport.is_closing():
+            connection.writer.write(b"x" * 65_536)
+            await connection.writer.drain()
+            await asyncio.sleep(0)  # a disconnect is noticed between two writes
+    connection.server.hangups.release()

@@ -18,23 +18,11 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
-from penstock.net.error_responses import redirected, refusal
+from penstock.net.error_responses import redirected
 from penstock.net.masking import Secrets
+from tests.net.refused_requests import NO_SECRETS, error_body, refused
 
 KEY = "sk-test-0123456789"
-
-NO_SECRETS = Secrets()
-
-
-def error_body(message: str, **fields: Any) -> dict[str, Any]:
-    return {"error": {"message": message, **fields}}
-
-
-def refused(
-    status: int, body: Any, headers: dict[str, str] | None = None, **given: Any
-) -> OpenResponsesError:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return refusal(status, headers or {}, data, given.pop("secrets", NO_SECRETS), **given)
 
 
 @pytest.mark.parametrize(

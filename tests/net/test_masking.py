@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,24 +12,11 @@ from hypothesis import strategies as st
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.errors import AuthenticationError, OpenResponsesError
-from penstock.net.error_responses import refusal
 from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_of
 from penstock.net.urls import read_address
 from tests.client.asking import KEY, REQUEST, asking, read_until_failure, texts_of_exception
 from tests.client.server import HELLO, Script, Server, answer, chunk, cut, head, run, send, sse
-
-NO_SECRETS = Secrets()
-
-
-def error_body(message: str, **fields: Any) -> dict[str, Any]:
-    return {"error": {"message": message, **fields}}
-
-
-def refused(
-    status: int, body: Any, headers: dict[str, str] | None = None, **given: Any
-) -> OpenResponsesError:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return refusal(status, headers or {}, data, given.pop("secrets", NO_SECRETS), **given)
+from tests.net.refused_requests import refused
 
 
 @pytest.mark.parametrize("key", ["a/b+c=d/e", 'quo"te-and\\more', "with%percent"])

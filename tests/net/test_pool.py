@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from socket import socketpair
-from typing import Any
 
 import pytest
 
-from penstock.net.connection import is_readable
 from penstock.net.pool import ConnectionPool
 from tests.net.connections import link_to, on_both_loops, playing, request, run_on, settle
 
@@ -114,19 +111,3 @@ def test_a_connection_that_is_opened_while_the_pool_is_closed_is_closed() -> Non
             assert connection.transport is None
 
     run_on("asyncio", main())
-
-
-def test_an_idle_connection_that_the_server_has_closed_is_recognised() -> None:
-    class Idle:
-        def __init__(self, socket: Any) -> None:
-            self._socket = socket
-
-        def get_extra_info(self, name: str) -> Any:
-            return self._socket if name == "socket" else None
-
-    ours, theirs = socketpair()
-    with ours, theirs:
-        assert not is_readable(Idle(ours))  # type: ignore[arg-type]
-        theirs.close()
-        assert is_readable(Idle(ours))  # type: ignore[arg-type]
-        assert not is_readable(Idle(None))  # type: ignore[arg-type]

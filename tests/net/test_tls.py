@@ -1,4 +1,4 @@
-"""TLS: trusted authorities, client certificates, and how failures are explained."""
+"""TLS: trusted authorities, certificates of clients and servers, and how failures are explained."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import trustme
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.errors import InvalidRequestError, NetworkError, OpenResponsesError
+from penstock.net.tls import InvalidCertificate, load_certificate, server_tls_context
 from tests.client.asking import KEY, REQUEST, Clock, asking, read
 from tests.client.server import (
     CHUNKED_HEAD,
@@ -29,7 +30,7 @@ from tests.client.server import (
     sse,
     streamed,
 )
-from tests.net.certificates import server_context
+from tests.net.certificates import certificate_files, server_context, trusting
 
 
 @pytest.fixture(scope="module")
@@ -261,3 +262,47 @@ def test_an_invalid_certificate_file_is_reported(case: str, authority: trustme.C
             assert case != "locked" or "encrypted" in caught.value.message
 
     run(main())
+
+
+# -- certificates of servers
+
+
+def served_certificate(context: ssl.SSLContext, authority: trustme.CA) -> bytes | None:
+    """Return the certificate that a client gets, after a handshake in memory."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting(authority).wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server) * 3:
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    return client.getpeercert(binary_form=True)
+
+
+def test_a_failed_reload_leaves_the_certificate_in_use(authority: trustme.CA, tmp_path: Path) -> None:
+    """A renewal writes two files: between the two, the certificate and the key do not match."""
+    old, new = (certificate_files(authority, tmp_path, name) for name in ("old", "new"))
+    context = server_tls_context(*old)
+    before = served_certificate(context, authority)
+    assert before
+    with pytest.raises(InvalidCertificate, match="cannot be used with its key"):
+        load_certificate(context, new[0], old[1])
+    assert served_certificate(context, authority) == before
+    load_certificate(context, *new)
+    assert served_certificate(context, authority) not in (None, before)
+
+
+def test_files_of_a_server_that_cannot_be_used_are_refused(authority: trustme.CA, tmp_path: Path) -> None:
+    certificate, key = certificate_files(authority, tmp_path, "good")
+    _, other = certificate_files(authority, tmp_path, "other")
+    invalid = tmp_path / "invalid.pem"
+    invalid.write_text("no certificate")
+    for first, second, reason in [
+        (str(tmp_path / "missing"), key, "No such file"),
+        (str(invalid), key, ""),
+        (certificate, other, "mismatch"),
+        (certificate, certificate, ""),
+    ]:
+        with pytest.raises(InvalidCertificate, match=f"cannot be used with its key: .*{reason}"):
+            server_tls_context(first, second)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.errors import InvalidRequestError, NetworkError
 from tests.client.asking import KEY, REQUEST, Clock, asking, read
-from tests.client.server import Connection, Server, Step, answer, run, send, streamed
+from tests.client.server import Server, answer, run, send, streamed
 from tests.net.certificates import server_context
+from tests.net.proxies import tunnel
 
 DEAD = "http://127.0.0.1:1"
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -122,34 +122,10 @@ def test_an_unsupported_proxy_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     run(main())
 
 
-def tunnel(port: int) -> Step:
-    """Copy bytes in both directions, as a proxy does after CONNECT."""
-
-    async def step(connection: Connection) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        connection.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-
-        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-            try:
-                while data := await source.read(65536):
-                    target.write(data)
-            except OSError:
-                pass
-            target.close()
-
-        try:
-            await asyncio.gather(copy(connection.reader, writer), copy(reader, connection.writer))
-        finally:
-            writer.close()
-
-    return step
-
-
 def test_a_host_with_tls_is_reached_through_a_tunnel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    context = server_context(authority)
-    authority.issue_cert("upstream.test").configure_cert(context)
+    context = server_context(authority, "upstream.test")
 
     async def main() -> None:
         async with Server(streamed(), tls=context) as server, Server([tunnel(server.port)]) as proxy:

@@ -22,10 +22,10 @@ from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log, log_fault, log_refused
 from penstock.gateway.telemetry.metrics import OTHER
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
-from penstock.net.server.certificates import load_certificate, tls_context
 from penstock.net.server.channels import Headers
 from penstock.net.server.refusals import ServerRefusal
 from penstock.net.server.server import BACKLOG, Server
+from penstock.net.tls import load_certificate, server_tls_context
 
 _STOP_STEP = 1.0
 """Seconds between the steps of a forced shutdown. In the first, stopped turns send their terminal events."""
@@ -120,7 +120,7 @@ class _Signals:
     def _check_certificate(self, settings: Settings) -> None:
         """Raise if the certificate cannot be loaded: then nothing is changed."""
         if self._server.tls is not None and settings.tls_cert:
-            tls_context(settings.tls_cert, settings.tls_key)
+            server_tls_context(settings.tls_cert, settings.tls_key)
 
     def _reload_certificate(self, settings: Settings) -> None:
         if self._server.tls is not None and settings.tls_cert:
@@ -190,7 +190,7 @@ def server_of(app: GatewayApp) -> Server:
         ServerRefuser(),
         client_timeout=lambda: app.gateway.services.settings.limits.client_timeout,
         message_bytes=settings.limits.body_bytes,
-        tls=tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
+        tls=server_tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
     )
 
 

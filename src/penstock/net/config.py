@@ -32,7 +32,7 @@ class ConnectionConfig:
     idle_timeout: float | None = 120.0
     keep_alive: bool = True
     """Whether connections are reused. The server may close an idle connection just as a request is sent on
-    it, which is then sent again: turn this off where nothing may be sent twice."""
+    it. Then a GET, HEAD or DELETE is sent again, but a POST fails, because it may have been processed."""
     ca_file: str | None = None
     client_cert: str | None = None
     client_key: str | None = None

@@ -6,12 +6,12 @@ Bytes go from `data_received` to the receiver in one call: there is no task, fut
 from __future__ import annotations
 
 import asyncio
-import select
 import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
 from penstock.net.encodings import BodyDecoder, decoder_for
+from penstock.net.flow_control import PIECE, is_readable, set_reading
 from penstock.net.idle_clock import IdleClock
 from penstock.net.network_errors import TimedOut, Truncated, Unanswered, UndecodableBody
 from penstock.net.response_parser import AnswerHead, ResponseParser
@@ -19,8 +19,6 @@ from penstock.net.source import SourceCallbacks
 
 MOST_WAITING = 64 * 1024
 """Bytes of a body that are kept until there is a receiver. Then the connection stops reading."""
-_PIECE = 64 * 1024
-"""Bytes. A larger request body is sent in pieces of this size."""
 _PIECES_AT_ONCE = 16
 """Then other connections get their turn."""
 
@@ -58,17 +56,6 @@ def _unchanged(error: Exception) -> Exception:
     return error
 
 
-def is_readable(transport: asyncio.BaseTransport) -> bool:
-    """Return whether the server has sent something, or closed the connection, although the event loop does
-    not know it yet."""
-    socket = transport.get_extra_info("socket")
-    if socket is None or not hasattr(select, "poll"):  # Windows has no `poll`
-        return False
-    poll = select.poll()
-    poll.register(socket.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
-
 class UpstreamConnection(asyncio.Protocol):
     """Serves one exchange at a time. Faults are `ConnectionFault` and `OSError`."""
 
@@ -81,7 +68,6 @@ class UpstreamConnection(asyncio.Protocol):
         "_is_congested",
         "_is_held",
         "_is_paused",
-        "_is_reading",
         "_limit",
         "_loop",
         "_owner",
@@ -122,7 +108,6 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether the receiver wants no more for now."""
         self._is_held = False
         """Whether there is enough to pass on without reading more."""
-        self._is_reading = True
 
     # -- one exchange, called by its answer
 
@@ -145,7 +130,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._clock.start(first_byte_timeout)
         waiter: asyncio.Future[AnswerHead] = self._loop.create_future()
         self._waiter = waiter
-        if len(body) <= _PIECE:
+        if len(body) <= PIECE:
             transport.write(head + body)
         else:
             transport.write(head)
@@ -371,15 +356,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._parser.is_complete = True  # until the next request
 
     def _update_reading(self) -> None:
-        is_wanted = not (self._is_paused or self._is_held)
-        transport = self._transport
-        if is_wanted is self._is_reading or transport is None or transport.is_closing():
-            return
-        self._is_reading = is_wanted
-        if is_wanted:
-            transport.resume_reading()
-        else:
-            transport.pause_reading()
+        if self._transport is not None:
+            set_reading(self._transport, not (self._is_paused or self._is_held))
 
     def _time_out(self) -> None:
         phase = "idle" if self._phase is _IDLE else "first_byte"
@@ -397,6 +375,6 @@ class UpstreamConnection(asyncio.Protocol):
                 return
             if is_readable(transport):
                 break  # an early response: it would be lost if the server has closed the connection after it
-            self._unsent = unsent[_PIECE:]
-            transport.write(unsent[:_PIECE])
+            self._unsent = unsent[PIECE:]
+            transport.write(unsent[:PIECE])
         self._loop.call_soon(self._send_more)

@@ -85,7 +85,7 @@ async def _tunnel(
     try:
         head = await _answer_of(proxied, "\r\n".join([*lines, "", ""]).encode())
         transport = proxied.transport
-        if head.status != 200:
+        if not 200 <= head.status < 300:  # RFC 9110, 9.3.6
             raise ProxyRefusal(head.status, head.reason or _phrase(head.status))
         if transport is None:
             raise ConnectionResetError

@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Protocol
 
 from penstock.net.network_errors import UndecodableBody
 
@@ -52,13 +53,28 @@ class BodyDecoder(ABC):
     def _is_finished(self) -> bool: ...
 
 
+class _Decompressor(Protocol):
+    """What `zlib.decompressobj` returns. Its own type is private."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
 class _ZlibDecoder(BodyDecoder):
     """Decodes gzip, with any number of members, and deflate, with or without zlib's header."""
 
     def __init__(self, encoding: str, window_bits: int | None) -> None:
         super().__init__(encoding)
         self._window_bits = window_bits
-        self._decoder: zlib._Decompress | None = None
+        self._decoder: _Decompressor | None = None
         self._members = 0
         self._is_full = False
         """Whether the last step stopped at its limit: the decoder may hold more output."""
@@ -86,7 +102,7 @@ class _ZlibDecoder(BodyDecoder):
             self._decoder = None
         return data
 
-    def _next_member(self) -> zlib._Decompress:
+    def _next_member(self) -> _Decompressor:
         self._members += 1
         is_gzip = self._window_bits is not None and self._window_bits > zlib.MAX_WBITS
         if self._members > (_MOST_MEMBERS if is_gzip else 1):

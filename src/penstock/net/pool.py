@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.net.connection import UpstreamConnection, is_readable
+from penstock.net.connection import UpstreamConnection
+from penstock.net.flow_control import is_readable
 
 IDLE_SECONDS = 15.0
 """How long an idle connection is kept. Servers close theirs sooner or later as well."""

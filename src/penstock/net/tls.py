@@ -1,4 +1,5 @@
-"""TLS: trusted authorities, client certificates, and whether a server supports TLS at all."""
+"""TLS: what a client trusts and shows, whether a server supports TLS at all, and the certificate of our own
+server."""
 
 from __future__ import annotations
 
@@ -6,9 +7,16 @@ import asyncio
 import ssl
 from functools import cache
 
-from penstock.errors import InvalidRequestError
+from penstock.errors import InvalidRequestError, PenstockError
 
 _PROTOCOLS = ["http/1.1"]
+
+
+class InvalidCertificate(PenstockError):  # noqa: N818 - named after what is wrong
+    """The certificate or the private key of a server cannot be used."""
+
+
+# -- clients
 
 
 @cache
@@ -19,10 +27,10 @@ def default_tls_context() -> ssl.SSLContext:
     return context
 
 
-def tls_context(
+def client_tls_context(
     ca_file: str | None, client_cert: str | None, client_key: str | None
 ) -> ssl.SSLContext | None:
-    """Return a TLS context, or None for the default if there are no files to load."""
+    """Return a context for a client, or None for the default if there are no files to load."""
     if not ca_file and not client_cert:
         return None
     try:
@@ -58,10 +66,36 @@ async def supports_tls(host: str, port: int) -> bool:
     return True
 
 
+def _invalid_file(name: str, error: Exception) -> InvalidRequestError:
+    return InvalidRequestError(f"{name} cannot be used: {_reason(error)}", code="invalid_config", param=name)
+
+
+# -- servers
+
+
+def server_tls_context(certificate: str, key: str) -> ssl.SSLContext:
+    """Return a context for a certificate chain and its private key, or raise `InvalidCertificate`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_certificate(context, certificate, key)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Load the files again, for new connections; raise `InvalidCertificate` if that fails."""
+    try:
+        # First into another context: a failed call replaces the certificate before it refuses the key.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_no_password)
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise InvalidCertificate(f"cannot be used with its key: {_reason(error)}") from None
+
+
+# -- both
+
+
 def _no_password() -> str:
     raise ValueError("the private key is encrypted: use a key without a password")
 
 
-def _invalid_file(name: str, error: Exception) -> InvalidRequestError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return InvalidRequestError(f"{name} cannot be used: {reason}", code="invalid_config", param=name)
+def _reason(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -20,7 +20,7 @@ from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_
 from penstock.net.network_errors import ConnectionFault, ProxyRefusal
 from penstock.net.pool import ConnectionPool
 from penstock.net.response_parser import AnswerHead
-from penstock.net.tls import default_tls_context, supports_tls, tls_context
+from penstock.net.tls import client_tls_context, default_tls_context, supports_tls
 from penstock.net.urls import Address, Proxy, is_loopback, proxy_for
 from penstock.version import VERSION
 
@@ -211,7 +211,8 @@ class Transport:
 
     def _load_tls_files(self) -> ssl.SSLContext | None:
         if self._tls is None:
-            self._tls = tls_context(self._config.ca_file, self._config.client_cert, self._config.client_key)
+            config = self._config
+            self._tls = client_tls_context(config.ca_file, config.client_cert, config.client_key)
         return self._tls
 
 

@@ -75,6 +75,9 @@ class FakeTransport(asyncio.Transport):
             self._is_lost = True
             asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 
+    def is_reading(self) -> bool:
+        return not self.is_paused
+
     def pause_reading(self) -> None:
         assert not self.is_paused
         self.is_paused = True

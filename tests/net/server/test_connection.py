@@ -461,6 +461,18 @@ async def test_a_closing_connection_does_not_wait_forever_for_its_client(client:
     assert client.transport.is_aborted
 
 
+@with_client
+async def test_a_closing_connection_with_nothing_left_to_send_is_not_aborted(client: FakeClient) -> None:
+    """Over TLS it ends when the client has read everything and answers, for which TLS has its own limit."""
+    client.transport.is_client_reading = False
+    await client.send(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
+    client.transport.buffered = 0
+    for _ in range(3):
+        await client.wait(CLIENT_TIMEOUT + STALLED_MARGIN + 1)
+    assert client.transport.is_closed
+    assert not client.transport.is_aborted
+
+
 # The end
 
 

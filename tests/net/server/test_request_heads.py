@@ -143,6 +143,20 @@ def test_what_is_no_request_is_refused(data: bytes, size: int) -> None:
     assert refused(data, size) == (400, "invalid_http")
 
 
+@pytest.mark.parametrize(
+    ("data", "version"),
+    [
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "2.0"),
+        (b"GET / HTTP/2.0\r\n\r\n", "2.0"),
+        (b"GET / HTTP/0.9\r\n\r\n", "0.9"),
+        (b"GET /\r\n\r\n", "0.9"),
+    ],
+)
+def test_a_version_that_is_not_supported_is_named(data: bytes, version: str) -> None:
+    with pytest.raises(RefusedBytes, match=rf"HTTP/{version} is not supported\. Send an HTTP/1\.1 request"):
+        parse(data)
+
+
 def test_a_refused_head_keeps_what_was_known() -> None:
     parser = HeadParser()
     with pytest.raises(RefusedBytes):

@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import trustme
 
-from penstock.net.server.certificates import InvalidCertificate, load_certificate, tls_context
+from penstock.net.server.channels import HttpChannel, SocketChannel
 from penstock.net.server.server import Server
+from penstock.net.tls import load_certificate, server_tls_context
+from tests.net.certificates import certificate_files, server_context, trusting
+from tests.net.connections import on_both_loops, run_on
 from tests.net.server.applications import Echo, Refusals
 
 GET = b"GET / HTTP/1.1\r\n\r\n"
+OPEN_SOCKET = (
+    b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
+    b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
 def server(tls: ssl.SSLContext | None = None) -> tuple[Server, Echo, int, socket.socket]:
@@ -23,14 +31,6 @@ def server(tls: ssl.SSLContext | None = None) -> tuple[Server, Echo, int, socket
     app = Echo()
     made = Server(app, Refusals(), client_timeout=lambda: 300.0, message_bytes=1000, tls=tls)
     return made, app, listening.getsockname()[1], listening
-
-
-def files(folder: Path, name: str, authority: trustme.CA) -> tuple[str, str]:
-    issued = authority.issue_cert("127.0.0.1", common_name=name)
-    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
-    issued.cert_chain_pems[0].write_to_path(certificate)
-    issued.private_key_pem.write_to_path(key)
-    return str(certificate), str(key)
 
 
 def test_it_serves_until_it_is_stopped() -> None:
@@ -81,12 +81,11 @@ def test_what_remains_can_be_aborted() -> None:
 
 def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
     authority = trustme.CA()
-    first, second = files(tmp_path, "first", authority), files(tmp_path, "second", authority)
-    tls, trusting = tls_context(*first), ssl.create_default_context()
-    authority.configure_trust(trusting)
+    first, second = (certificate_files(authority, tmp_path, name) for name in ("first", "second"))
+    tls = server_tls_context(*first)
 
     async def ask(port: int) -> str:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority))
         writer.write(b"POST /stream HTTP/1.1\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n")
         writer.write(b"x" * 300_000)
         assert (await reader.read()).endswith(b"0\r\n\r\n")
@@ -107,16 +106,39 @@ def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 20))
 
 
-def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
-    certificate, key = files(tmp_path, "good", trustme.CA())
-    _, other = files(tmp_path, "other", trustme.CA())
-    invalid = tmp_path / "invalid.pem"
-    invalid.write_text("no certificate")
-    for first, second in [
-        (str(tmp_path / "missing"), key),
-        (str(invalid), key),
-        (certificate, other),
-        (certificate, certificate),
-    ]:
-        with pytest.raises(InvalidCertificate, match="cannot be used"):
-            tls_context(first, second)
+@on_both_loops
+@pytest.mark.parametrize("is_socket", [False, True], ids=["HTTP", "WebSocket"])
+def test_what_a_client_has_not_read_is_counted_over_tls(loop: str, is_socket: bool) -> None:
+    """A transport with TLS counts only what it has not passed to the transport of its socket, which takes
+    any amount of bytes at once."""
+    authority = trustme.CA()
+    size = 16_000_000  # more than the system holds
+
+    async def scenario() -> None:
+        made, app, port, listening = server(server_context(authority))
+        await made.listen(listening)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority), limit=1000)
+        writer.write(OPEN_SOCKET if is_socket else GET.replace(b"/ ", b"/wait "))
+        channels: Sequence[HttpChannel | SocketChannel] = app.sockets if is_socket else app.channels
+        while not channels:
+            await asyncio.sleep(0.001)
+        if is_socket:
+            await reader.readuntil(b"\r\n\r\n")
+            app.sockets[0].send(b"x" * size)
+        else:
+            app.channels[0].begin(200, [("content-length", str(size))])
+            app.channels[0].write(b"x" * size)
+        assert channels[0].unsent > size / 4
+        assert not channels[0].is_writable
+        draining = asyncio.create_task(channels[0].drain())
+        came = 0
+        while came < size:
+            came += len(await reader.read(1 << 20))
+        await draining
+        writer.transport.abort()
+        app.release.set()
+        made.stop()
+        made.abort()
+        await made.stopped()
+
+    run_on(loop, scenario())

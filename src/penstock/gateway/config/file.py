@@ -31,7 +31,7 @@ from penstock.gateway.config.values import (
 )
 from penstock.gateway.http.access import plain_host, read_origin
 from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
-from penstock.net.server.certificates import InvalidCertificate, tls_context
+from penstock.net.tls import InvalidCertificate, server_tls_context
 from penstock.stream.accents import ACCENTS
 from penstock.upstream.http import HttpUpstream
 
@@ -176,7 +176,7 @@ def _tls_files(table: ConfigTable, file: str) -> tuple[str, str]:
             table.report(f"also needs {other}", name)
     if certificate and key:
         try:
-            tls_context(certificate, key)
+            server_tls_context(certificate, key)
         except InvalidCertificate as error:
             table.report(str(error), "tls_cert")
     return certificate, key

@@ -35,7 +35,7 @@ from penstock.gateway.config.values import (
 )
 from penstock.gateway.settings import DEMO
 from penstock.net.config import check_headers
-from penstock.net.tls import tls_context
+from penstock.net.tls import client_tls_context
 from penstock.net.urls import is_loopback, read_address, read_proxy
 from penstock.upstream.target import UpstreamTarget
 
@@ -264,7 +264,7 @@ def _tls_files(table: ConfigTable, file: str) -> tuple[str | None, str | None, s
         table.report("also needs client_cert", "client_key")
     elif are_found:
         try:
-            tls_context(authorities, certificate, key)
+            client_tls_context(authorities, certificate, key)
         except InvalidRequestError as error:
             table.report(error.message.partition(" ")[2], error.param or "ca_file")
     return authorities, certificate, key

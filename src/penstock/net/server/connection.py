@@ -16,6 +16,7 @@ import asyncio
 import math
 from typing import cast
 
+from penstock.net.flow_control import set_reading
 from penstock.net.server.chunked_bodies import ChunkDecoder
 from penstock.net.server.http_request import HttpRequest
 from penstock.net.server.refusals import (
@@ -59,7 +60,6 @@ class ClientConnection(asyncio.Protocol):
         self._body_left = 0
         self._chunks: ChunkDecoder | None = None
         self._next_parse: asyncio.Handle | None = None
-        self._is_reading = True
         self._is_stopping = False
         self._deadline = math.inf
         self._is_in_head = True
@@ -145,6 +145,10 @@ class ClientConnection(asyncio.Protocol):
                     head = self._heads.read(self._input)
                     if head is None:
                         break
+                    self._deadline, self._is_in_head = math.inf, False
+                    if head.is_websocket:
+                        self._upgrade(head)
+                        return  # the transport may belong to a WebSocket now
                     self._begin(head)
                 elif not self._read_body(self._request):
                     break
@@ -156,10 +160,6 @@ class ClientConnection(asyncio.Protocol):
         self._read_or_pause()
 
     def _begin(self, head: RequestHead) -> None:
-        self._deadline, self._is_in_head = math.inf, False
-        if head.is_websocket:
-            self._upgrade(head)
-            return
         self._body_left = head.body_length or 0
         self._chunks = ChunkDecoder() if head.body_length is None else None
         request = self._request = HttpRequest(self, self._transport, head)
@@ -186,21 +186,12 @@ class ClientConnection(asyncio.Protocol):
 
     def _read_or_pause(self) -> None:
         """Read as long as there is room. A client is not read while it has more to be parsed."""
-        if self._transport.is_closing():
-            return
         request = self._request
         waiting = len(self._input) if request is None else max(len(self._input), request.waiting_bytes)
-        should_read = waiting <= WAITING_BYTES and self._next_parse is None
-        if should_read is not self._is_reading:
-            self._is_reading = should_read
-            if should_read:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        set_reading(self._transport, waiting <= WAITING_BYTES and self._next_parse is None)
 
     def body_taken(self) -> None:
-        if not self._is_reading:
-            self._read_or_pause()
+        self._read_or_pause()
 
     # Responses
 
@@ -276,7 +267,6 @@ class ClientConnection(asyncio.Protocol):
             message = "wait for the response to the WebSocket handshake before sending anything"
             self._refuse(invalid_upgrade(message), head)
             return
-        self._read_or_pause()  # the WebSocket begins with a connection that is read
         response = shake_hands(head)
         if isinstance(response, ServerRefusal):
             self._refuse(response, head)
@@ -323,7 +313,7 @@ class ClientConnection(asyncio.Protocol):
         self._unset_stalled()
         if left >= unread:
             self._transport.abort()
-        elif longest is not None:
+        elif left and longest is not None:  # TLS may have nothing left, and still wait for its end
             self._stalled = self._loop.call_later(longest + STALLED_MARGIN, self._watch_reader, left)
 
     def _unset_stalled(self) -> None:

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.net.flow_control import SMALL, write_all
 from penstock.net.server.channels import ChannelClosed, Headers
 from penstock.net.server.request_heads import RequestHead
 from penstock.net.server.response_heads import CHUNKED, CLOSE, CONTINUE, response_head
 
 _NO_BODY = (204, 304)
 _LAST_CHUNK = b"0\r\n\r\n"
-_SMALL = 16 * 1024
-"""Bytes that are joined to one write. To join more would cost more than it saves."""
 
 
 class Owner(Protocol):
@@ -196,7 +195,7 @@ class HttpRequest:
         self.is_begun = True
 
     def write(self, data: bytes) -> None:
-        if self._is_chunked and 0 < len(data) <= _SMALL and not (self._head or self.is_ended):
+        if self._is_chunked and 0 < len(data) <= SMALL and not (self._head or self.is_ended):
             if self._is_connected:  # nearly every piece of a stream
                 self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
             return
@@ -217,16 +216,12 @@ class HttpRequest:
             self._owner.response_ended()
 
     def _send(self, framed: list[bytes]) -> None:
-        """Send the head, if it is not sent yet, and these bytes. Large ones are not copied."""
+        """Send the head, if it is not sent yet, and these bytes."""
         if self._head:
             framed.insert(0, self._head)
             self._head = b""
-        if not framed or not self._is_connected:
-            return
-        if sum(map(len, framed)) <= _SMALL:
-            self._transport.write(b"".join(framed))
-        else:
-            self._transport.writelines(framed)
+        if framed and self._is_connected:
+            write_all(self._transport, framed)
 
     def _framed(self, data: bytes) -> list[bytes]:
         if not self.is_begun or self.is_ended:

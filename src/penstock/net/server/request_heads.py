@@ -18,6 +18,10 @@ HEAD_BYTES = 64 * 1024
 _END = b"\r\n\r\n"
 _LINE_END = b"\r\n"
 _VERSIONS = ("1.0", "1.1")
+_PREFACE = b"PRI * HTTP/2.0\r\n"
+"""With this, a client begins HTTP/2 without asking (RFC 9113, 3.4)."""
+_HTTP_2 = "HTTP/2.0 is not supported"
+_NO_END = "the head does not end with an empty line"
 
 
 class RequestHead:
@@ -90,7 +94,7 @@ class HeadParser:
         self._feed(bytes(buffer[self._fed : size]))
         self._fed = size
         if self._is_complete is not is_last:
-            raise RefusedBytes(invalid_http("the head does not end with an empty line"))
+            raise RefusedBytes(invalid_http(_HTTP_2 if buffer.startswith(_PREFACE) else _NO_END))
         if not is_last:
             return None
         del buffer[:size]
@@ -139,8 +143,11 @@ class HeadParser:
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
-        if self._is_complete or self._parser.get_http_version() not in _VERSIONS:
-            raise ValueError("the version is not HTTP/1.1 or HTTP/1.0")
+        if self._is_complete:
+            raise ValueError(_NO_END)
+        version = self._parser.get_http_version()
+        if version not in _VERSIONS:
+            raise ValueError(f"HTTP/{version} is not supported")
         self.method = self._parser.get_method().decode("ascii")
         self._is_complete = True
 

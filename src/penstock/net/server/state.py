@@ -32,7 +32,7 @@ class ServerConnection(Protocol):
 
 
 class ServerState(Protocol):
-    """What a server, its connections and its application expect from each other."""
+    """What connections use of their server."""
 
     handler: ChannelHandler
     refuser: Refuser

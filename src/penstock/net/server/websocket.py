@@ -21,6 +21,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
+from penstock.net.flow_control import set_reading, write_all
 from penstock.net.server.channels import ChannelClosed, Headers
 from penstock.net.server.refusals import INTERNAL_ERROR, ServerRefusal, invalid_upgrade
 from penstock.net.server.request_heads import RequestHead
@@ -88,7 +89,6 @@ class WebSocketConnection(asyncio.Protocol):
         self._is_text = True
         self._unparsed = bytearray()
         self._next_parse: asyncio.Handle | None = None
-        self._is_reading = True
         self._ping = 0
         self._unread = 0
         """Bytes that the client had not read at the last check."""
@@ -296,23 +296,16 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _read_or_pause(self) -> None:
         """Read only after the handshake, and while there is room for messages and for pongs."""
-        if self._transport.is_closing():
-            return
         has_room = not self._messages or not self._is_connected
         should_read = self._is_accepted and self._is_writable and has_room and self._next_parse is None
-        if should_read is not self._is_reading:
-            self._is_reading = should_read
-            if should_read:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        set_reading(self._transport, should_read)
 
     # Sending
 
     def _flush(self) -> None:
-        data = b"".join(self._protocol.data_to_send())
-        if data and not self._transport.is_closing():
-            self._transport.write(data)
+        data = self._protocol.data_to_send()
+        if any(data) and not self._transport.is_closing():
+            write_all(self._transport, data)
 
     def pause_writing(self) -> None:
         self._is_writable = False
