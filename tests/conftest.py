@@ -1,4 +1,5 @@
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -8,6 +9,10 @@ from tests.effort import THOROUGH, examples
 # Assertions in helper modules should explain their failures as in tests.
 pytest.register_assert_rewrite("tests.clients.cases", "tests.clients.stage")
 pytest.register_assert_rewrite("tests.stream.running", "tests.stream.fold")
+
+# A shell starts a background job with SIGINT ignored, and the processes of the tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Local runs look for new examples; CI must give the same result for the same code every time.
 same = bool(os.environ.get("CI"))
