@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 
@@ -20,3 +21,11 @@ same = bool(os.environ.get("CI"))
 settings.register_profile("fast", max_examples=examples(100), derandomize=same, deadline=None)
 settings.register_profile("thorough", max_examples=100, derandomize=same, deadline=None)
 settings.load_profile("thorough" if THOROUGH else "fast")
+
+# Nothing that is imported or collected can become garbage, so the garbage collector need not look at it.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
