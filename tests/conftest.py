@@ -1,6 +1,7 @@
 import gc
 import os
 import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -22,10 +23,13 @@ settings.register_profile("fast", max_examples=examples(100), derandomize=same, 
 settings.register_profile("thorough", max_examples=100, derandomize=same, deadline=None)
 settings.load_profile("thorough" if THOROUGH else "fast")
 
-# Nothing that is imported or collected can become garbage, so the garbage collector need not look at it.
-gc.disable()
 
-
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing that is imported or collected becomes garbage, so the garbage collector need not look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
