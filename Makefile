@@ -8,6 +8,10 @@ READY  := $(VENV)/.ready
 export PIP_CONSTRAINT       := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
+# Compiled files are kept, even if the environment says otherwise: pytest compiles every test file for every worker,
+# and each process that a test starts compiles the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The tools that check and pack the VS Code extension come from npm and are installed outside of the repository.
 # The folder's name depends on their versions. The types are those of the oldest VS Code version that we support.
 NODE_PACKAGES := @types/vscode@1.104.0 @types/node@20.19.43 typescript@5.9.3 @vscode/vsce@3.9.2

@@ -1,4 +1,7 @@
+import gc
 import os
+import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -9,9 +12,24 @@ from tests.effort import THOROUGH, examples
 pytest.register_assert_rewrite("tests.clients.cases", "tests.clients.stage")
 pytest.register_assert_rewrite("tests.stream.running", "tests.stream.fold")
 
+# A shell starts a background job with SIGINT ignored, and the processes of the tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Local runs look for new examples; CI must give the same result for the same code every time.
 same = bool(os.environ.get("CI"))
 # A busy machine must not fail a test, so there are no deadlines.
 settings.register_profile("fast", max_examples=examples(100), derandomize=same, deadline=None)
 settings.register_profile("thorough", max_examples=100, derandomize=same, deadline=None)
 settings.load_profile("thorough" if THOROUGH else "fast")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing that is imported or collected becomes garbage, so the garbage collector need not look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

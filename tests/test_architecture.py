@@ -6,7 +6,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -45,7 +44,7 @@ NOT_PRIVATE = {
 }
 
 
-@cache
+@pytest.fixture(scope="module")
 def modules() -> dict[str, ast.Module]:
     """Return every module by its dotted name, except `penstock` itself, which imports everything lazily."""
     found = {}
@@ -66,11 +65,10 @@ def imports(tree: ast.Module) -> Iterator[str]:
             yield node.module
 
 
-def test_there_are_no_import_cycles() -> None:
-    known = modules()
+def test_there_are_no_import_cycles(modules: dict[str, ast.Module]) -> None:
     graph = {}
-    for name, tree in known.items():
-        found = {each for each in imports(tree) if each in known}
+    for name, tree in modules.items():
+        found = {each for each in imports(tree) if each in modules}
         # `from package import module` needs only the module.
         graph[name] = {each for each in found if not any(other.startswith(f"{each}.") for other in found)}
         graph[name].discard(name)
@@ -80,19 +78,19 @@ def test_there_are_no_import_cycles() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_class_names_are_unique() -> None:
+def test_class_names_are_unique(modules: dict[str, ast.Module]) -> None:
     places = defaultdict(list)
-    for name, tree in modules().items():
+    for name, tree in modules.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(name)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_no_object_reads_the_private_attributes_of_another() -> None:
+def test_no_object_reads_the_private_attributes_of_another(modules: dict[str, ast.Module]) -> None:
     """Tables of a class's own methods, below the class, are allowed."""
     found = []
-    for name, tree in modules().items():
+    for name, tree in modules.items():
         own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)} | {"self", "cls"}
         for node in ast.walk(tree):
             if (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,13 @@ SUFFIXES = {".py", ".md", ".js", ".json", ".toml", ".txt", ".yaml"}
 FOLDERS = ("src", "tests", "docs", "bench", "examples", "vscode")
 
 
-def files() -> Iterator[Path]:
+@cache
+def files() -> list[tuple[Path, str]]:
+    """The path and the text of every file, without this one."""
+    return [(path.relative_to(ROOT), path.read_text(errors="replace")) for path in _paths()]
+
+
+def _paths() -> Iterator[Path]:
     yield from (path for path in ROOT.iterdir() if path.suffix in SUFFIXES)
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*"):
@@ -44,9 +51,10 @@ def files() -> Iterator[Path]:
 def test_a_plain_word_is_used_instead(pattern: str) -> None:
     word = re.compile(rf"(?<![a-zA-Z]){pattern}(?![a-zA-Z])", re.IGNORECASE)
     found = [
-        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
-        for path in files()
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        f"{path}:{number}: {line.strip()[:100]}"
+        for path, text in files()
+        if re.search(pattern, text, re.IGNORECASE)
+        for number, line in enumerate(text.splitlines(), 1)
         if word.search(line)
     ]
     assert found == [], f"say: {REPLACEMENTS[pattern]}"

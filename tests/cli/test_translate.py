@@ -134,13 +134,17 @@ def test_explain_prints_one_diagnostic_per_line() -> None:
     assert codes == ["undeclared_tool"]
 
 
-def test_think_tags_become_reasoning_only_on_request() -> None:
-    delta = {"content": "<think>Hm.</think>Yes."}
+def saying(text: str) -> bytes:
+    """A Chat Completions stream of one message."""
     chunks = [
-        {"choices": [{"index": 0, "delta": delta}]},
+        {"choices": [{"index": 0, "delta": {"content": text}}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
     ]
-    stream = dialect_streams.sse(chunks, done=True)
+    return dialect_streams.sse(chunks, done=True)
+
+
+def test_think_tags_become_reasoning_only_on_request() -> None:
+    stream = saying("<think>Hm.</think>Yes.")
     plain = penstock("translate", "--dialect", "chat", "-", stdin=stream)
     assert [item["type"] for item in items_of(plain)] == ["message"]
     split = penstock("translate", "--dialect", "chat", "--think-tags", "-", stdin=stream)
@@ -148,12 +152,7 @@ def test_think_tags_become_reasoning_only_on_request() -> None:
 
 
 def test_tool_markup_becomes_a_call_only_on_request() -> None:
-    delta = {"content": '<tool_call>{"name": "look", "arguments": {"city": "Oslo"}}</tool_call>'}
-    chunks = [
-        {"choices": [{"index": 0, "delta": delta}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-    ]
-    stream = dialect_streams.sse(chunks, done=True)
+    stream = saying('<tool_call>{"name": "look", "arguments": {"city": "Oslo"}}</tool_call>')
     plain = penstock("translate", "--dialect", "chat", "-", stdin=stream)
     assert [item["type"] for item in items_of(plain)] == ["message"]
     split = penstock("translate", "--dialect", "chat", "--tool-markup", "-", stdin=stream)

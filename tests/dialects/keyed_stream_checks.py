@@ -17,7 +17,7 @@ from penstock.protocol.request import CreateResponse
 from penstock.protocol.tools import Tool
 from penstock.protocol.wire import to_builtins
 from penstock.sse import Decoder, Frame
-from penstock.stream.deltas import Delta
+from penstock.stream.deltas import Delta, UsageDelta
 from penstock.tools.identity import ToolIdentityMap
 from tests.dialects.recordings import (
     ROOT,
@@ -61,6 +61,19 @@ def deltas(dialect: Any, chunks: list[Any], tools: list[Tool] | None = None) -> 
     """Return the deltas of hand-written chunks, including those of the end."""
     reader: Reader = dialect.reader(plan(dialect.name, tools))
     return [delta for frame in as_frames(chunks) for delta in reader.feed(frame)] + reader.end()
+
+
+def usage(dialect: Any, chunks: list[Any]) -> tuple[int | None, ...]:
+    """Return the counts of the one usage in hand-written chunks: input, output, cached, written to a cache,
+    reasoning."""
+    [counted] = [each for each in deltas(dialect, chunks) if isinstance(each, UsageDelta)]
+    return (
+        counted.input_tokens,
+        counted.output_tokens,
+        counted.cached_tokens,
+        counted.cache_write_tokens,
+        counted.reasoning_tokens,
+    )
 
 
 def last(events: list[Event]) -> JSON:

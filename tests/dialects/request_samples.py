@@ -37,5 +37,16 @@ SAMPLES: dict[str, Any] = {
 """A value of each field that is not for the gateway; none is a default."""
 
 
+FOR_THE_GATEWAY: dict[str, Any] = {
+    "stream": False,
+    "background": True,
+    "store": True,
+    "metadata": {"a": "b"},
+    "client_metadata": {"a": "b"},
+    "stream_options": {"include_obfuscation": True},
+}
+"""Fields for the gateway whose values are not strings."""
+
+
 TOOLS = {"tool_choice", "parallel_tool_calls"}
 """Fields that have an effect only together with tools."""

@@ -62,3 +62,13 @@ target = "hasty"
 [models.over-chain]
 targets = ["first/chain-first", "second/chain-second"]
 """
+
+HOSTILE_CONFIG = """
+passthrough = "chat"
+[limits]
+retries = 0
+client_timeout = {client_timeout}
+[targets.chat]
+base_url = "{url}/v1"
+"""
+"""For clients that do not read, or send too much."""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import anthropic
 import openai
 import pytest
-from google import genai
-from google.genai import errors as genai_errors
 
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.other_apis import OtherApiRequested, refuse_other_api
@@ -63,6 +60,8 @@ def url() -> Iterator[str]:
 
 
 def test_a_client_of_messages_shows_the_sentence(url: str) -> None:
+    import anthropic  # here, because every worker imports this file, and this takes a second
+
     with (
         anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client,
         pytest.raises(anthropic.BadRequestError, match="POST /v1/responses") as caught,
@@ -84,6 +83,9 @@ def test_a_client_of_chat_completions_shows_the_sentence(url: str) -> None:
 
 
 def test_a_client_of_generate_content_shows_the_sentence(url: str) -> None:
+    from google import genai
+    from google.genai import errors as genai_errors
+
     with (
         genai.Client(api_key="any", http_options={"base_url": url}) as client,
         pytest.raises(genai_errors.ClientError, match="POST /v1/responses") as caught,

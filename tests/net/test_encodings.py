@@ -27,7 +27,7 @@ ENCODERS = {
     "x-gzip": lambda data: gzip.compress(data, mtime=0),
     "deflate": zlib.compress,
     "deflate without header": raw_deflate,
-    "br": brotli.compress,
+    "br": lambda data: brotli.compress(data, quality=5),
     "zstd": zstandard.compress,
 }
 

@@ -298,15 +298,20 @@ def test_of_two_tools_with_the_same_name_the_first_is_used() -> None:
     run(scenario())
 
 
+class StopAtCall(Listener):
+    """Sets the event when a call is received."""
+
+    def __init__(self, cancel: asyncio.Event) -> None:
+        self.cancel = cancel
+
+    def part(self, part: Part) -> None:
+        if isinstance(part, ToolCallPart):
+            self.cancel.set()
+
+
 def test_cancel_removes_thinking_at_the_end() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
-
-        class Stopping(Listener):
-            def part(self, part: Part) -> None:
-                if isinstance(part, ToolCallPart):
-                    cancel.set()
-
         text, item = streams.message("msg_1", 0, ["Let me see."])
         thought = {"type": "reasoning", "id": "rs_1", "summary": []}
         ended = {"type": "response.output_item.done", "output_index": 1, "item": thought}
@@ -314,7 +319,7 @@ def test_cancel_removes_thinking_at_the_end() -> None:
         events = streams.response([*text, ended, *call], [item, thought, made])
         async with scripted_provider(streamed(events)) as (provider, _):
             answer = await converse(
-                provider, MODEL, HELLO, [tool("look", raises)], listener=Stopping(), cancel=cancel
+                provider, MODEL, HELLO, [tool("look", raises)], listener=StopAtCall(cancel), cancel=cancel
             )
         assert [list(message.content) for message in answer.messages] == [[TextPart("Let me see.")]]
 
@@ -324,15 +329,9 @@ def test_cancel_removes_thinking_at_the_end() -> None:
 def test_a_call_received_with_the_cancel_is_not_run_or_recorded() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
-
-        class Stopping(Listener):
-            def part(self, part: Part) -> None:
-                if isinstance(part, ToolCallPart):
-                    cancel.set()
-
         async with scripted_provider(streamed(call_stream(("1", "look", {})))) as (provider, _):
             answer = await converse(
-                provider, MODEL, HELLO, [tool("look", raises)], listener=Stopping(), cancel=cancel
+                provider, MODEL, HELLO, [tool("look", raises)], listener=StopAtCall(cancel), cancel=cancel
             )
         assert (answer.stopped, answer.messages) == ("cancelled", [])
 

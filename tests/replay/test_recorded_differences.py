@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from msgspec.structs import replace
 
@@ -16,17 +14,11 @@ from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_KEY
 from tests.gateway.scripts import RICH, TOOLS, body, message_end, message_start, text, text_block, typed
 from tests.gateway.upstream import USAGE, ScriptedUpstream, begun, frames, said, streamed
-from tests.replay.recorders import Recorder, again, found, recording_gateway
+from tests.replay.recorders import Recorder, again, found
 
 pytestmark = pytest.mark.e2e
 
 CHAIN, FIRST, SECOND = "over-chain", "chain-first", "chain-second"
-
-
-@pytest.fixture(scope="module")
-def recorder(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
-    with recording_gateway(tmp_path_factory.mktemp("recorder"), upstream) as recorder:
-        yield recorder
 
 
 def changed(recording: Recording, old: bytes, new: bytes) -> Recording:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -37,12 +36,6 @@ from tests.replay.recorders import Recorder, again, found, recording_gateway
 pytestmark = pytest.mark.e2e
 
 CHAIN, FIRST, SECOND = "over-chain", "chain-first", "chain-second"
-
-
-@pytest.fixture(scope="module")
-def recorder(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
-    with recording_gateway(tmp_path_factory.mktemp("recorder"), upstream) as recorder:
-        yield recorder
 
 
 # The same

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ OLDEST_NODE = 20
 MANIFEST = json.loads((EXTENSION / "package.json").read_text())
 
 
+@cache
 def node() -> str:
     """Return the path of node; skip the test if there is none, or an old one."""
     program = shutil.which("node")
@@ -56,7 +58,7 @@ def test_the_extension_with_the_real_host(tmp_path: Path) -> None:
 
 def run_tests(file: Path, **environment: str) -> str:
     done = subprocess.run(
-        [node(), "--test", "--test-reporter=tap", str(file)],
+        [node(), "--test-reporter=tap", str(file)],
         capture_output=True,
         text=True,
         env={**os.environ, **environment},

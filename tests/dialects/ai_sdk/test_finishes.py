@@ -8,7 +8,6 @@ import pytest
 
 from penstock.dialects.ai_sdk import DIALECT
 from penstock.dialects.ai_sdk.finishes import read_finish, read_usage
-from penstock.stream.deltas import UsageDelta
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.ai_sdk.stream_parts import FINISH, text
 
@@ -65,15 +64,7 @@ def test_every_finish_reason_has_an_outcome(reason: Any, status: str) -> None:
     ],
 )
 def test_usage_of_every_version(usage: Any, metadata: Any, counts: tuple[int | None, ...]) -> None:
-    deltas = checks.deltas(DIALECT, [{**FINISH, "usage": usage, "providerMetadata": metadata}])
-    [counted] = [each for each in deltas if isinstance(each, UsageDelta)]
-    assert counts == (
-        counted.input_tokens,
-        counted.output_tokens,
-        counted.cached_tokens,
-        counted.cache_write_tokens,
-        counted.reasoning_tokens,
-    )
+    assert checks.usage(DIALECT, [{**FINISH, "usage": usage, "providerMetadata": metadata}]) == counts
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from tests.dialects.render_cases import (
     targets,
     user,
 )
+from tests.dialects.request_samples import SAMPLES
 from tests.effort import examples
 
 MODELS = ("claude-3-5-haiku-latest", "claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-5-5", "MiniMax-M2")
@@ -269,34 +270,13 @@ def test_include_is_reported_unless_it_is_always_on() -> None:
     assert dropped(rendered({"include": include})) == {"include: message.output_text.logprobs"}
 
 
-SAMPLES: dict[str, Any] = {
-    "model": "m",
-    "input": "other",
-    "instructions": "x",
+FIELDS: dict[str, Any] = {
+    **SAMPLES,
     "include": ["reasoning.encrypted_content"],
     "tools": [WEATHER],
     "tool_choice": "none",
-    "parallel_tool_calls": False,
-    "max_tool_calls": 2,
     "text": {"format": {"type": "json_object"}},
-    "reasoning": {"effort": "low"},
-    "temperature": 0.5,
-    "top_p": 0.5,
-    "presence_penalty": 0.5,
-    "frequency_penalty": 0.5,
-    "top_logprobs": 2,
-    "max_output_tokens": 7,
-    "truncation": "auto",
     "service_tier": "auto",
-    "safety_identifier": "s",
-    "prompt_cache_key": "k",
-    "prompt_cache_retention": "24h",
-    "prompt_cache_options": {"ttl": "30m"},
-    "context_management": [{"type": "compaction"}],
-    "moderation": {"model": "m"},
-    "access_programs": ["a"],
-    "image": {"detail": "high"},
-    "user": "u",
     "extra": "x",
 }
 
@@ -306,7 +286,7 @@ def test_every_field_is_handled_as_its_row_says(field: str) -> None:
     handling = HANDLED[field]
     if handling in ("gateway", "refused") or field == "model":  # the target sets the model
         return
-    value: Any = SAMPLES[field]
+    value: Any = FIELDS[field]
     field = "stop" if field == "extra" else field
     needs = {"tools": [WEATHER]} if field in ("tool_choice", "parallel_tool_calls") else {}
     result, before = rendered({**needs, field: value}), rendered(needs)

@@ -34,6 +34,7 @@ from tests.dialects.render_cases import (
     targets,
     user,
 )
+from tests.dialects.request_samples import FOR_THE_GATEWAY
 from tests.effort import examples
 
 # The request
@@ -342,15 +343,7 @@ def test_a_dropped_field_is_reported(field: str) -> None:
 
 @pytest.mark.parametrize("field", [name for name, handling in HANDLED.items() if handling == "gateway"])
 def test_a_field_for_the_gateway_is_not_sent(field: str) -> None:
-    values: dict[str, Any] = {
-        "stream": False,
-        "background": True,
-        "store": True,
-        "metadata": {"a": "b"},
-        "client_metadata": {"a": "b"},
-        "stream_options": {"include_obfuscation": True},
-    }
-    request = rendered({field: values.get(field, "x")})
+    request = rendered({field: FOR_THE_GATEWAY.get(field, "x")})
     assert request.body == rendered({}).body
     assert request.diagnostics == []
 

@@ -29,6 +29,7 @@ from tests.dialects.render_cases import (
     requests,
     targets,
 )
+from tests.dialects.request_samples import SAMPLES
 from tests.effort import examples
 
 # Path
@@ -235,33 +236,11 @@ def test_unknown_fields_are_reported() -> None:
     assert dropped(result) == {"stop", "seed", "top_k", "reasoning.context"}
 
 
-SAMPLES: dict[str, Any] = {
-    "input": "other",
-    "instructions": "x",
-    "include": ["message.output_text.logprobs"],
+FIELDS: dict[str, Any] = {
+    **SAMPLES,
     "tools": [WEATHER],
     "tool_choice": "none",
-    "parallel_tool_calls": False,
-    "max_tool_calls": 2,
     "text": SCHEMA_FORMAT,
-    "reasoning": {"effort": "low"},
-    "temperature": 0.5,
-    "top_p": 0.5,
-    "presence_penalty": 0.5,
-    "frequency_penalty": 0.5,
-    "top_logprobs": 2,
-    "max_output_tokens": 7,
-    "truncation": "auto",
-    "service_tier": "flex",
-    "safety_identifier": "s",
-    "prompt_cache_key": "k",
-    "prompt_cache_retention": "24h",
-    "prompt_cache_options": {"ttl": "30m"},
-    "context_management": [{"type": "compaction"}],
-    "moderation": {"model": "m"},
-    "access_programs": ["a"],
-    "image": {"detail": "high"},
-    "user": "u",
     "extra": "x",
 }
 
@@ -271,7 +250,7 @@ def test_every_field_is_handled_as_its_row_says(field: str) -> None:
     handling = HANDLED[field]
     if handling in ("gateway", "refused") or field == "model":  # the target sets the model
         return
-    value: Any = SAMPLES[field]
+    value: Any = FIELDS[field]
     field = "stop" if field == "extra" else field
     needs = {"tools": [WEATHER]} if field == "tool_choice" else {}
     result, before = rendered({**needs, field: value}), rendered(needs)

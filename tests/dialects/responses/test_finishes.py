@@ -8,7 +8,7 @@ import pytest
 
 from penstock.dialects.responses import DIALECT
 from penstock.dialects.responses.finishes import read_incomplete
-from penstock.stream.deltas import DiagnosticDelta, ErrorDelta, FinishDelta, FinishReason, UsageDelta
+from penstock.stream.deltas import DiagnosticDelta, ErrorDelta, FinishDelta, FinishReason
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.responses.stream_events import DELTAS, added, call, completed, done, ended, inner, message
 
@@ -63,15 +63,7 @@ def test_an_incomplete_response_stays_incomplete(reason: Any, expected: str) -> 
     ],
 )
 def test_usage_and_its_details(usage: Any, counts: tuple[int | None, ...]) -> None:
-    deltas = checks.deltas(DIALECT, [completed(usage=usage)])
-    [counted] = [each for each in deltas if isinstance(each, UsageDelta)]
-    assert counts == (
-        counted.input_tokens,
-        counted.output_tokens,
-        counted.cached_tokens,
-        counted.cache_write_tokens,
-        counted.reasoning_tokens,
-    )
+    assert checks.usage(DIALECT, [completed(usage=usage)]) == counts
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.dialects.responses import DIALECT
@@ -25,6 +25,8 @@ from penstock.stream.deltas import (
     ErrorDelta,
     EventDelta,
     SummaryDelta,
+    TextDelta,
+    ToolCallDelta,
 )
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.recordings import files, frames, needs_recordings, of_each_provider, plan_for, translate
@@ -639,6 +641,7 @@ def without_status(items: list[str]) -> list[str]:
 
 @settings(max_examples=examples(120), deadline=None)
 @given(st.lists(strategies.deltas, max_size=20), st.sampled_from(list(ACCENTS)))
+@example([ToolCallDelta(key=None, name="tool_search"), TextDelta("0")], "openresponses")
 def test_reading_our_own_output_gives_the_same_items(deltas: list[Delta], accent: str) -> None:
     if accent == "copilot":
         # There, content and summary are one list, so interleaved parts cannot be separated.

@@ -30,6 +30,7 @@ from tests.dialects.render_cases import (
     targets,
     user,
 )
+from tests.dialects.request_samples import FOR_THE_GATEWAY
 from tests.dialects.responses.rendering import OPENAI, OTHER, items, message, rendered
 from tests.effort import examples
 
@@ -204,15 +205,7 @@ def test_fields_that_an_endpoint_does_not_support_are_dropped_by_name(
 
 @pytest.mark.parametrize("field", [name for name, handling in HANDLED.items() if handling == "gateway"])
 def test_a_field_for_the_gateway_is_not_sent(field: str) -> None:
-    values: dict[str, Any] = {
-        "stream": False,
-        "background": True,
-        "store": True,
-        "metadata": {"a": "b"},
-        "client_metadata": {"a": "b"},
-        "stream_options": {"include_obfuscation": True},
-    }
-    assert rendered({field: values.get(field, "x")}).body == rendered({}).body
+    assert rendered({field: FOR_THE_GATEWAY.get(field, "x")}).body == rendered({}).body
 
 
 def test_an_extra_field_cannot_replace_a_rendered_field() -> None:

@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import RateLimitError, ServerError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.settings import ClientKey, Limits
-from penstock.gateway.turn.idempotency import UNSTORED_RESPONSES
+from penstock.gateway.turn import idempotency
 from penstock.store import open_store
 from tests.dialects.chat_streams import chunk
 from tests.gateway.fake_upstreams import Answer, FakeUpstream, answer, paused_upstream
@@ -288,15 +288,18 @@ def test_a_request_that_was_refused_does_not_use_its_key() -> None:
     with_upstream(test, upstream)
 
 
-def test_unstored_responses_are_not_retrievable_and_their_number_is_bounded() -> None:
+def test_unstored_responses_are_not_retrievable_and_their_number_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(idempotency, "UNSTORED_RESPONSES", 10)
     upstream = FakeUpstream("only", answer("text"))
 
     async def test(gateway: Gateway) -> None:
         first = await asked(gateway, store=False)
         assert (await call(gateway, f"/v1/responses/{first.json['id']}", method="GET")).status == 404
-        for number in range(UNSTORED_RESPONSES):
+        for number in range(10):
             await asked(gateway, {"idempotency-key": f"other-{number}"}, store=False)
-        assert (await gateway.idempotency.unstored.stats()).responses == UNSTORED_RESPONSES
+        assert (await gateway.idempotency.unstored.stats()).responses == 10
         assert (await asked(gateway, store=False)).json["id"] != first.json["id"]
 
     with_upstream(test, upstream)

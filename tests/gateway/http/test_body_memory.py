@@ -47,7 +47,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any] | bytes, str]] = {
     "an unknown response": (400, {"model": "demo", "input": BIG, "previous_response_id": "resp_0"}, ""),
     "an unknown conversation": (404, {"model": "demo", "input": BIG, "conversation": "conv_0"}, ""),
     "a corrupt encoding": (400, b"x" * len(BIG), "gzip"),
-    "no JSON, compressed": (400, gzip.compress(b"x" * len(BIG)), "gzip"),
+    "no JSON, compressed": (400, gzip.compress(b"x" * len(BIG), 1), "gzip"),
     "an answer": (200, {"model": "demo", "input": BIG, "store": False}, ""),
 }
 

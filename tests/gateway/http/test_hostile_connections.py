@@ -16,6 +16,7 @@ from penstock.gateway.settings import Limits, Settings
 from penstock.net.server import connection
 from tests.client.server import chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.configs import HOSTILE_CONFIG
 from tests.gateway.probes import Memory, connections, memory_of, wait_for
 from tests.gateway.raw_sockets import (
     MB,
@@ -42,16 +43,6 @@ from tests.gateway.upstream import (
     until,
 )
 
-CONFIG = """
-passthrough = "chat"
-[limits]
-retries = 0
-client_timeout = {client_timeout}
-[targets.chat]
-base_url = "{url}/v1"
-"""
-
-
 IMPATIENT = (
     sys.executable,
     "-c",
@@ -69,14 +60,14 @@ runpy.run_module("penstock", run_name="__main__", alter_sys=True)
 @pytest.fixture(scope="module")
 def hostile(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A gateway for these tests alone, because they measure its memory."""
-    config = CONFIG.format(url=upstream.url, client_timeout=300)
+    config = HOSTILE_CONFIG.format(url=upstream.url, client_timeout=300)
     with gateway(tmp_path_factory.mktemp("hostile"), config=config) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def impatient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    config = CONFIG.format(url=upstream.url, client_timeout=1)
+    config = HOSTILE_CONFIG.format(url=upstream.url, client_timeout=1)
     with gateway(tmp_path_factory.mktemp("impatient"), config=config, through=IMPATIENT) as running:
         yield running
 
@@ -328,7 +319,7 @@ def test_open_connections_do_not_disturb_the_end(tmp_path: Path) -> None:
     rest = send(chunk(frames(chat_chunk({"content": "end"}), chat_chunk(finish="stop"))) + LAST_CHUNK)
     with in_a_thread(scripted := ScriptedUpstream()):
         scripted.play("drained", [*begun(chat_chunk({"content": "the "})), until(opened), rest])
-        config = CONFIG.format(url=scripted.url, client_timeout="300\ndrain = 6")
+        config = HOSTILE_CONFIG.format(url=scripted.url, client_timeout="300\ndrain = 6")
         with gateway(tmp_path, config=config) as running:
             stream = connect(running, turn("drained"))
             stream.recv(65536)

@@ -11,6 +11,7 @@ from websockets.sync.client import connect as connect_websocket
 
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.configs import HOSTILE_CONFIG
 from tests.gateway.probes import Memory, wait_for
 from tests.gateway.raw_sockets import (
     MB,
@@ -32,20 +33,11 @@ from tests.gateway.upstream import (
     frames,
 )
 
-CONFIG = """
-passthrough = "chat"
-[limits]
-retries = 0
-client_timeout = {client_timeout}
-[targets.chat]
-base_url = "{url}/v1"
-"""
-
 
 @pytest.fixture(scope="module")
 def hostile(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A gateway for these tests alone, because they measure its memory."""
-    config = CONFIG.format(url=upstream.url, client_timeout=300)
+    config = HOSTILE_CONFIG.format(url=upstream.url, client_timeout=300)
     with gateway(tmp_path_factory.mktemp("hostile"), config=config) as running:
         yield running
 

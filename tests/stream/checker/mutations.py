@@ -363,7 +363,8 @@ def change_a_leaf(events: list[Event]) -> Iterator[Mutant]:
     for place, event in enumerate(events):
         for path, value in leaves({key: event[key] for key in HOLDERS if key in event}):
             other = another(value)
-            if other != value and value != CUSTOM_TOOL["name"]:  # whether it must match depends on the calls
+            # Whether the name and the type of a custom tool must match depends on the calls.
+            if other != value and value not in CUSTOM_TOOL.values():
                 what = f"{'.'.join(map(str, path))} of {place} {event['type']} from {value!r} to {other!r}"
                 yield Mutant(what, changed_at(events, (place, *path), other), why_leaf(event, path))
 
@@ -413,7 +414,7 @@ def why_leaf(event: Event, path: tuple[Any, ...]) -> str:
     return ""
 
 
-OWN = ("action", "operation", "output", "result", "execution", "cached", "hits")
+OWN = ("action", "operation", "output", "result", "execution", "cached", "hits", "by")
 
 
 def why_item_leaf(event: Event, path: tuple[Any, ...]) -> str:

@@ -16,7 +16,7 @@ from penstock.net.server.channels import ChannelClosed, ClientChannel, HttpChann
 JSON = "application/json"
 
 _NO_CONTENT = 204
-_FIRST_POLL, _LONGEST_POLL = 0.02, 0.5
+_FIRST_POLL, _LONGEST_POLL = 0.001, 0.5
 """Seconds between checks whether a client has read its response. Short, because at shutdown the server waits
 for the next check of an aborted connection."""
 _VALID_ID = re.compile(r"[\x21-\x7e]{1,128}")
