@@ -22,6 +22,7 @@ from penstock.store.contract import (
 )
 from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
+from penstock.store.sqlite.recent import recent_events
 
 _ROWS = 4
 """Rows of a log that are read at a time: a reader that stops holds no more than these."""
@@ -84,7 +85,7 @@ def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResp
         return None
     stored = response_of(row)
     if stored.status in RUNNING:  # Its end could not be written and was discarded.
-        end = end_interrupted(id, stored.response, all_events(connection, row[0])).end
+        end = end_interrupted(id, stored.response, _whole_log(connection, tenant, id)).end
         return replace(stored, status=end.status, response=end.response)
     return stored
 
@@ -110,6 +111,7 @@ def response_of(row: tuple[Any, ...]) -> StoredResponse:
 
 
 def all_events(connection: sqlite3.Connection, number: int) -> Iterator[LoggedEvent]:
+    """Yield the log of the response with this number, without its recent events."""
     query = "SELECT data FROM events WHERE response = ? ORDER BY last"
     for (blob,) in connection.execute(query, (number,)):
         yield from unpack_events(blob)
@@ -117,8 +119,22 @@ def all_events(connection: sqlite3.Connection, number: int) -> Iterator[LoggedEv
 
 def events(connection: sqlite3.Connection, tenant: str, id: str, after: int) -> list[LoggedEvent]:
     """Return some of the events after a sequence number, or nothing at the end of the log."""
-    rows = connection.execute(_EVENTS, (tenant, id, after, _ROWS)).fetchall()
-    return [event for (blob,) in rows for event in unpack_events(blob) if event.sequence > after]
+    connection.execute("BEGIN")  # Events may move from one table to the other between two queries.
+    try:
+        rows = connection.execute(_EVENTS, (tenant, id, after, _ROWS)).fetchall()
+        found = [event for (blob,) in rows for event in unpack_events(blob) if event.sequence > after]
+        if len(rows) < _ROWS:
+            found += recent_events(connection, tenant, id, found[-1].sequence if found else after)
+        return found
+    finally:
+        connection.execute("COMMIT")
+
+
+def _whole_log(connection: sqlite3.Connection, tenant: str, id: str) -> Iterator[LoggedEvent]:
+    after = -1
+    while some := events(connection, tenant, id, after):
+        yield from some
+        after = some[-1].sequence
 
 
 def traces(connection: sqlite3.Connection, tenant: str, id: str) -> list[Trace]:
