@@ -30,6 +30,11 @@ from penstock.net.server.server import BACKLOG, Server
 _STOP_STEP = 1.0
 """Seconds between the steps of a forced shutdown. In the first, stopped turns send their terminal events."""
 
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a thread with heavy work (`fairness.run_heavy`) must let the event loop run. The loop
+waits for the interpreter lock before each callback, so with Python's 5 ms a few streams would add up to tens
+of milliseconds."""
+
 
 class CannotListen(PenstockError):  # noqa: N818 - named after what happened
     """The address is in use, or does not belong to this machine."""
@@ -153,6 +158,8 @@ def run(
     `open_app` is called on the gateway's event loop; `own` is a socket without TLS for the gateway's requests
     to itself; `ready` is called with the URL; `reload` reads the settings again.
     """
+
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
     async def serve() -> list[str]:
         app = await open_app()

@@ -26,7 +26,7 @@ must stay wrong for most of a day before anything is deleted too early."""
 T = TypeVar("T")
 
 
-class StoredItem(Struct, frozen=True):
+class StoredItem(Struct, frozen=True, gc=False):
     """An item and its id. `data` is its JSON, which contains the id as well."""
 
     id: str

@@ -102,7 +102,7 @@ class StoreKeeper:
         """Events that are being stored. A caller that was cancelled may call again for the result."""
         self._encoder = SnapshotEncoder()
         self._encoded: dict[int, tuple[Event, bytes]] = {}
-        """The events that were logged last, and their JSON, by sequence number: their client gets the same."""
+        """The events that were logged last and their JSON, by sequence number: their client gets the same."""
         self.diagnostics: list[Diagnostic] = []
 
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:

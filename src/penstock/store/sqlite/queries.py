@@ -24,6 +24,9 @@ from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
 from penstock.store.sqlite.recent import recent_events
 
+_KEYS_AT_ONCE = 100
+"""Keys that one query looks up: each query releases the interpreter lock and takes it again, and with
+thousands of them the event loop would get it too rarely."""
 _ROWS = 4
 """Rows of a log that are read at a time: a reader that stops holds no more than these."""
 
@@ -197,9 +200,13 @@ def items_of(
 
 
 def reasoning_memory(connection: sqlite3.Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-    query = "SELECT data FROM memories WHERE tenant = ? AND key = ?"
-    rows = ((key, connection.execute(query, (tenant, key)).fetchone()) for key in keys)
-    return {key: row[0] for key, row in rows if row}
+    found: dict[str, bytes] = {}
+    for begin in range(0, len(keys), _KEYS_AT_ONCE):
+        some = keys[begin : begin + _KEYS_AT_ONCE]
+        places = ", ".join("?" * len(some))
+        query = f"SELECT key, data FROM memories WHERE tenant = ? AND key IN ({places})"
+        found.update(connection.execute(query, (tenant, *some)))
+    return found
 
 
 def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> StoredConversation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from penstock.errors import StoreError
 from penstock.store.contract import Closed, Opened, StoredConversation, StoredItem
@@ -22,6 +23,10 @@ _END = (
     "UPDATE responses SET status = ?, response = ?, verdict = ?, ended_at = ?, dropped = ? WHERE number = ?"
 )
 _ITEM = "INSERT INTO items (response, is_output, tenant, id, data) VALUES (?, ?, ?, ?, ?)"
+_ITEMS_AT_ONCE = 100
+_MANY_ITEMS = _ITEM + ", (?, ?, ?, ?, ?)" * (_ITEMS_AT_ONCE - 1)
+"""Each call releases the interpreter lock and takes it again. While thousands of items are inserted one by
+one, the event loop would get it too rarely."""
 _REASONING_MEMORY = "INSERT OR REPLACE INTO memories (response, tenant, key, data) VALUES (?, ?, ?, ?)"
 _NUMBER = "SELECT number FROM responses WHERE tenant = ? AND id = ?"
 _CONVERSATION = "SELECT number FROM conversations WHERE tenant = ? AND id = ?"
@@ -88,9 +93,13 @@ def _number_of(connection: sqlite3.Connection, tenant: str, id: str) -> int | No
 def _add_items(
     connection: sqlite3.Connection, number: int, tenant: str, items: Sequence[StoredItem], *, is_output: bool
 ) -> None:
-    connection.executemany(
-        _ITEM, ((number, is_output, tenant, item.id, pack_document(item.data)) for item in items)
-    )
+    for begin in range(0, len(items), _ITEMS_AT_ONCE):
+        some = items[begin : begin + _ITEMS_AT_ONCE]
+        rows = [(number, is_output, tenant, item.id, pack_document(item.data)) for item in some]
+        if len(rows) == _ITEMS_AT_ONCE:
+            connection.execute(_MANY_ITEMS, [*chain.from_iterable(rows)])
+        else:
+            connection.executemany(_ITEM, rows)
 
 
 def _finish(
