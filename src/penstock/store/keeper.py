@@ -101,8 +101,10 @@ class StoreKeeper:
         self._unfinished: tuple[Sequence[Event], asyncio.Task[Sequence[Event]]] | None = None
         """Events that are being stored. A caller that was cancelled may call again for the result."""
         self._encoder = SnapshotEncoder()
-        self._encoded: dict[int, tuple[Event, bytes]] = {}
-        """The events that were logged last and their JSON, by sequence number: their client gets the same."""
+        self._logged: Sequence[Event] = ()
+        """The events that were logged last: their client gets the same JSON."""
+        self._encoded: dict[int, bytes] = {}
+        """Their JSON by their identities, which are unique because the events are kept."""
         self.diagnostics: list[Diagnostic] = []
 
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:
@@ -175,7 +177,7 @@ class StoreKeeper:
         now, ends_item = self._clock(), False
         logged = []
         if encoded:
-            self._encoded = {}
+            self._logged, self._encoded = (), {}
             for event, given in zip(events, encoded, strict=True):
                 data = self._encoder.encode(event) if given is None else given
                 logged.append(LoggedEvent(event.sequence_number, now, data))
@@ -184,19 +186,15 @@ class StoreKeeper:
         else:
             known = {}
             for event in events:
-                data = self.json_of(event)
-                known[event.sequence_number] = event, data
+                data = known[id(event)] = self.json_of(event)
                 logged.append(LoggedEvent(event.sequence_number, now, data))
                 self._unsettled += len(data)
                 ends_item = ends_item or event.type == ITEM_DONE
-            self._encoded = known
+            self._logged, self._encoded = [*events], known
         self._store.log(self._opened.id, logged, soon=ends_item)
 
     def json_of(self, event: Event) -> bytes:
-        known = self._encoded.get(event.sequence_number)
-        if known is not None and known[0] is event:  # an accent may have replaced the event
-            return known[1]
-        return self._encoder.encode(event)
+        return self._encoded.get(id(event)) or self._encoder.encode(event)
 
     async def _log_large(self, event: Event) -> None:
         await self._store.settle(self._opened.id)
@@ -210,7 +208,7 @@ class StoreKeeper:
         patience = _BACKGROUND_PATIENCE if self._opened.is_background else _PATIENCE
         opened = self._opened
         if isinstance(first, LifecycleEvent):  # the first snapshot that the client gets: it may be `queued`
-            self._encoded = {first.sequence_number: (first, self._encoder.encode(first))}
+            self._logged, self._encoded = [first], {id(first): self._encoder.encode(first)}
             opened = replace(opened, response=response_in(self.json_of(first)))
         is_durable = await self._store.open(opened, patience=patience)
         self._on_open()
