@@ -153,7 +153,7 @@ def test_another_process_reads_the_recent_events_of_a_running_turn(tmp_path: Pat
 
 
 def test_a_turn_with_new_traces_is_written_to_its_own_rows(tmp_path: Path) -> None:
-    """Traces have no numbers, so those in two places could not be told apart."""
+    """Traces have no numbers, so nothing would show which of them are in both places."""
     path = tmp_path / "store.db"
 
     async def body(store: SqliteStore) -> None:
