@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 import trustme
 
-from penstock.gateway.server import CannotListen, listen, url_of
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.server import SWITCH_INTERVAL, CannotListen, listen, run, url_of
+from penstock.gateway.settings import Settings
 from tests.client.server import chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.clients import RawClient, TurnThread
@@ -43,6 +45,18 @@ def serve(*options: str, folder: Path, **environment: str) -> subprocess.Complet
     """Start a gateway that is expected to fail."""
     command = [sys.executable, "-m", "penstock", "serve", *options]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
+
+
+def test_heavy_threads_let_the_event_loop_run_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    intervals: list[float] = []
+    monkeypatch.setattr(sys, "setswitchinterval", intervals.append)
+
+    async def fail() -> GatewayApp:
+        raise CannotListen("not today")
+
+    with listen("127.0.0.1", 0) as listening, pytest.raises(CannotListen):
+        run(fail, listening, ready=print, reload=Settings)
+    assert intervals == [SWITCH_INTERVAL]
 
 
 @pytest.mark.e2e

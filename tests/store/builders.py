@@ -19,7 +19,7 @@ from penstock.store.sqlite.store import open_sqlite_store
 from penstock.store.sqlite.writer import WriteLimits
 
 KINDS = ("memory", "sqlite")
-NO_DELAYS = WriteLimits(commit_delay=0, log_delay=0)
+NO_DELAYS = WriteLimits(commit_delay=0, log_delay=0, recent_delay=0)
 """Write at once, so that what is read next is more likely to be in the file than in memory."""
 
 

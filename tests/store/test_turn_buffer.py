@@ -154,3 +154,26 @@ def test_the_size_counts_everything_that_is_not_written() -> None:
         assert buffer.size == 0
 
     run(body)
+
+
+def test_recent_events_stay_in_the_buffer_and_are_taken_once_for_the_recent_ones() -> None:
+    async def body() -> None:
+        buffer = TurnBuffer(opened("resp_1"))
+        buffer.is_stored = True
+        log(buffer, 0, 3)
+        first = buffer.take_log()
+        log(buffer, 3, 5)
+        buffer.settle_log(first)
+        assert buffer.events == events(0, 5)
+        assert buffer.take_log().events == events(3, 5)
+        assert not buffer.is_safe
+        buffer.settle_log(buffer.take_log())
+        assert buffer.is_safe
+        buffer.trace([trace(1)], 1)
+        assert not buffer.is_safe, "a trace is not among the recent events"
+        part = buffer.take()
+        log(buffer, 5, 6)
+        buffer.settle(part)
+        assert buffer.take_log().events == events(5, 6)
+
+    run(body)

@@ -33,6 +33,11 @@ _COLLECT_AFTER = 10_000
 """New objects after which the garbage collector looks for cycles. Python's default of 700 is reached by every
 request; but a turn is freed without the collector."""
 
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a thread with heavy work (`fairness.run_heavy`) must let the event loop run. The loop
+waits for the interpreter lock before each callback, so with Python's 5 ms a few streams would add up to tens
+of milliseconds."""
+
 
 class CannotListen(PenstockError):  # noqa: N818 - named after what happened
     """The address is in use, or does not belong to this machine."""
@@ -156,6 +161,8 @@ def run(
     `open_app` is called on the gateway's event loop; `own` is a socket without TLS for the gateway's requests
     to itself; `ready` is called with the URL; `reload` reads the settings again.
     """
+
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
     async def serve() -> list[str]:
         app = await open_app()

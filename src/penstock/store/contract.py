@@ -26,7 +26,7 @@ must stay wrong for most of a day before anything is deleted too early."""
 T = TypeVar("T")
 
 
-class StoredItem(Struct, frozen=True):
+class StoredItem(Struct, frozen=True, gc=False):
     """An item and its id. `data` is its JSON, which contains the id as well."""
 
     id: str
@@ -90,17 +90,18 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     """The accent that the turn was made for; "" if an older version stored it."""
 
 
-class LoggedEvent(Struct, frozen=True, gc=False):
-    """One event as it was sent: its sequence number, its time, and its JSON before an accent is applied."""
+class LoggedEvent(Struct, frozen=True, gc=False, array_like=True):
+    """One event as it was sent: its sequence number, its time, and its JSON before an accent is applied.
+    Files contain it as an array, so a field may only be added at the end, with a default."""
 
     sequence: int
     time: float
     data: bytes
 
 
-class Trace(Struct, frozen=True, gc=False):
+class Trace(Struct, frozen=True, gc=False, array_like=True):
     """One step of the exchange with the upstream, and its time: `request` (the rendered body, without
-    secrets), `read` (only its size), `failure` (its code)."""
+    secrets), `read` (only its size), `failure` (its code). Files contain it as an array, like an event."""
 
     kind: str
     time: float

@@ -101,8 +101,10 @@ class StoreKeeper:
         self._unfinished: tuple[Sequence[Event], asyncio.Task[Sequence[Event]]] | None = None
         """Events that are being stored. A caller that was cancelled may call again for the result."""
         self._encoder = SnapshotEncoder()
-        self._encoded: list[tuple[Event, bytes]] = []
-        """The events that were logged last, and their JSON: their client gets the same."""
+        self._logged: Sequence[Event] = ()
+        """The events that were logged last: their client gets the same JSON."""
+        self._encoded: dict[int, bytes] = {}
+        """Their JSON by their identities, which are unique because the events are kept."""
         self.diagnostics: list[Diagnostic] = []
 
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:
@@ -171,24 +173,28 @@ class StoreKeeper:
             await self._store.remember(self._opened.tenant, self._opened.id, key, data)
 
     def log(self, events: Sequence[Event], encoded: Sequence[bytes | None] = ()) -> None:
-        known = encoded or (None,) * len(events)
+        # This runs for every chunk of every stored stream, so it makes as few calls as possible.
         now, ends_item = self._clock(), False
         logged = []
-        for event, given in zip(events, known, strict=True):
-            data = self.json_of(event) if given is None else given
-            logged.append(LoggedEvent(event.sequence_number, now, data))
-            self._unsettled += len(data)
-            ends_item = ends_item or event.type == ITEM_DONE
-        self._encoded = (
-            [] if encoded else [(event, each.data) for event, each in zip(events, logged, strict=True)]
-        )
+        if encoded:
+            self._logged, self._encoded = (), {}
+            for event, given in zip(events, encoded, strict=True):
+                data = self._encoder.encode(event) if given is None else given
+                logged.append(LoggedEvent(event.sequence_number, now, data))
+                self._unsettled += len(data)
+                ends_item = ends_item or event.type == ITEM_DONE
+        else:
+            known = {}
+            for event in events:
+                data = known[id(event)] = self.json_of(event)
+                logged.append(LoggedEvent(event.sequence_number, now, data))
+                self._unsettled += len(data)
+                ends_item = ends_item or event.type == ITEM_DONE
+            self._logged, self._encoded = [*events], known
         self._store.log(self._opened.id, logged, soon=ends_item)
 
     def json_of(self, event: Event) -> bytes:
-        for known, data in self._encoded:
-            if known is event:
-                return data
-        return self._encoder.encode(event)
+        return self._encoded.get(id(event)) or self._encoder.encode(event)
 
     async def _log_large(self, event: Event) -> None:
         await self._store.settle(self._opened.id)
@@ -202,7 +208,7 @@ class StoreKeeper:
         patience = _BACKGROUND_PATIENCE if self._opened.is_background else _PATIENCE
         opened = self._opened
         if isinstance(first, LifecycleEvent):  # the first snapshot that the client gets: it may be `queued`
-            self._encoded = [(first, self._encoder.encode(first))]
+            self._logged, self._encoded = [first], {id(first): self._encoder.encode(first)}
             opened = replace(opened, response=response_in(self.json_of(first)))
         is_durable = await self._store.open(opened, patience=patience)
         self._on_open()

@@ -35,6 +35,14 @@ class UnwrittenPart(Struct, frozen=True, kw_only=True):
     size: int
 
 
+class UnwrittenLog(Struct, frozen=True, array_like=True):
+    """The latest events of one turn, if a commit writes nothing else of it."""
+
+    tenant: str
+    id: str
+    events: list[LoggedEvent]
+
+
 class ChangeSignal:
     """Wakes all tasks that wait for the next change. A cancelled task leaves nothing behind."""
 
@@ -69,6 +77,8 @@ class TurnBuffer:
         self.dropped = 0
         self.stored_sequence = -1
         """The last event that is in the file."""
+        self.recent_events = 0
+        """How many of the first `events` are in the file already, but not in the log of this turn."""
         self.stored_traces = 0
         self.is_stored = False
         """Its row is in the file."""
@@ -135,6 +145,7 @@ class TurnBuffer:
         self.is_stored = True
         self.size -= part.size
         del self.events[: len(part.events)]
+        self.recent_events = max(self.recent_events - len(part.events), 0)
         del self.traces[: len(part.traces)]
         self.stored_traces += len(part.traces)
         if part.events:
@@ -142,6 +153,19 @@ class TurnBuffer:
         for key, data in part.reasoning_memory.items():
             if self.reasoning_memory.get(key) is data:
                 del self.reasoning_memory[key]
+
+    def take_log(self) -> UnwrittenLog:
+        return UnwrittenLog(self.opened.tenant, self.opened.id, self.events[self.recent_events :])
+
+    def settle_log(self, log: UnwrittenLog) -> None:
+        """Count events that a crash cannot lose any more. They stay here until they are in the log."""
+        self.recent_events += len(log.events)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether everything so far would survive a crash of the process."""
+        is_all = len(self.events) == self.recent_events and not self.traces and not self.reasoning_memory
+        return is_all and self.is_stored and self.end is None
 
     @property
     def is_written(self) -> bool:

@@ -59,6 +59,21 @@ def test_a_turn_is_written_in_parts(file: sqlite3.Connection) -> None:
     assert (count(file, "items"), count(file, "traces")) == (2, 1)
 
 
+def test_many_items_are_written_in_order(file: sqlite3.Connection) -> None:
+    ids = [f"in_{number}" for number in range(250)]
+    statements.write_part(file, part("resp_1", *ids, end=closed("resp_1", *ids[:100])))
+    (turn,) = queries.chain(file, LOCAL, "resp_1") or []
+    assert turn.input == items(*ids)
+    assert turn.output == items(*ids[:100])
+
+
+def test_many_keys_are_looked_up(file: sqlite3.Connection) -> None:
+    memory = {f"call_{number}": b"%d" % number for number in range(250)}
+    statements.write_part(file, part(reasoning_memory=memory))
+    assert queries.reasoning_memory(file, LOCAL, [*memory, "unknown"]) == memory
+    assert queries.reasoning_memory(file, OTHER, [*memory]) == {}
+
+
 def test_a_part_of_a_turn_whose_row_was_deleted_raises(file: sqlite3.Connection) -> None:
     with pytest.raises(StoreError) as raised:
         statements.write_part(file, part(is_new=False, events=events(0, 1)))

@@ -16,6 +16,7 @@ from penstock.store.sqlite.file import (
     prepare_for_writing,
 )
 from penstock.store.sqlite.pruning import set_initial_time
+from penstock.store.sqlite.recent import move_recent
 from penstock.store.sqlite.schema import check, migrate
 from penstock.stream.recovery import RESTARTED
 
@@ -41,6 +42,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         migrate(connection)
         connection.execute("BEGIN IMMEDIATE")
         set_initial_time(connection, clock())  # before interrupted turns get an end time from the clock
+        move_recent(connection)
         count = statements.end_unfinished(connection, clock())
         connection.execute("COMMIT")
     except BaseException:

@@ -10,8 +10,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from msgspec import msgpack
+from msgspec.structs import replace
 
 from penstock.store.contract import LoggedEvent, StoredItem, Trace
+from penstock.store.turn_buffer import UnwrittenLog
 
 ROW_BYTES = 64 * 1024
 """Approximate bytes of events in a row before packing. Small rows let a reader proceed in small steps."""
@@ -26,19 +28,20 @@ _COMPRESS_FROM = 256
 _LEVEL = 1
 
 _encoder = msgpack.Encoder()
-_event_rows = msgpack.Decoder(list[tuple[int, float, bytes]])
-_trace_rows = msgpack.Decoder(list[tuple[str, float, bytes, int]])
+_events = msgpack.Decoder(list[LoggedEvent])
+_traces = msgpack.Decoder(list[Trace])
+_recent = msgpack.Decoder(list[UnwrittenLog])
 
 
 def pack_events(events: Sequence[LoggedEvent]) -> bytes:
     if len(events) == 1 and len(events[0].data) > LARGE:
         return _pack_large_event(events[0])
-    return _pack(_encoder.encode([(event.sequence, event.time, event.data) for event in events]))
+    return _pack(_encoder.encode(events))
 
 
 def _pack_large_event(event: LoggedEvent) -> bytes:
     """Pack an event in the same format, without the copy of its data that the encoder would make."""
-    head = _encoder.encode([(event.sequence, event.time, b"")]).removesuffix(_NO_BYTES)
+    head = _encoder.encode([replace(event, data=b"")]).removesuffix(_NO_BYTES)
     return _compress(head, _MANY_BYTES + len(event.data).to_bytes(4, "big"), event.data)
 
 
@@ -47,15 +50,23 @@ _NO_BYTES, _MANY_BYTES = b"\xc4\x00", b"\xc6"
 
 
 def unpack_events(blob: bytes) -> list[LoggedEvent]:
-    return [LoggedEvent(*row) for row in _event_rows.decode(_unpack(blob))]
+    return _events.decode(_unpack(blob))
 
 
 def pack_traces(traces: Sequence[Trace]) -> bytes:
-    return _pack(_encoder.encode([(trace.kind, trace.time, trace.data, trace.size) for trace in traces]))
+    return _pack(_encoder.encode(traces))
 
 
 def unpack_traces(blob: bytes) -> list[Trace]:
-    return [Trace(*row) for row in _trace_rows.decode(_unpack(blob))]
+    return _traces.decode(_unpack(blob))
+
+
+def pack_recent(logs: Sequence[UnwrittenLog]) -> bytes:
+    return _pack(_encoder.encode(logs))
+
+
+def unpack_recent(blob: bytes) -> list[UnwrittenLog]:
+    return _recent.decode(_unpack(blob))
 
 
 def in_rows(events: Sequence[LoggedEvent]) -> Iterator[Sequence[LoggedEvent]]:

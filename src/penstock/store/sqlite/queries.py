@@ -22,7 +22,11 @@ from penstock.store.contract import (
 )
 from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
+from penstock.store.sqlite.recent import recent_events
 
+_KEYS_AT_ONCE = 100
+"""Keys that one query looks up: each query releases the interpreter lock and takes it again, and with
+thousands of them the event loop would get it too rarely."""
 _ROWS = 4
 """Rows of a log that are read at a time: a reader that stops holds no more than these."""
 
@@ -84,7 +88,7 @@ def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResp
         return None
     stored = response_of(row)
     if stored.status in RUNNING:  # Its end could not be written and was discarded.
-        end = end_interrupted(id, stored.response, all_events(connection, row[0])).end
+        end = end_interrupted(id, stored.response, _whole_log(connection, tenant, id)).end
         return replace(stored, status=end.status, response=end.response)
     return stored
 
@@ -110,6 +114,7 @@ def response_of(row: tuple[Any, ...]) -> StoredResponse:
 
 
 def all_events(connection: sqlite3.Connection, number: int) -> Iterator[LoggedEvent]:
+    """Yield the log of the response with this number, without its recent events."""
     query = "SELECT data FROM events WHERE response = ? ORDER BY last"
     for (blob,) in connection.execute(query, (number,)):
         yield from unpack_events(blob)
@@ -117,8 +122,22 @@ def all_events(connection: sqlite3.Connection, number: int) -> Iterator[LoggedEv
 
 def events(connection: sqlite3.Connection, tenant: str, id: str, after: int) -> list[LoggedEvent]:
     """Return some of the events after a sequence number, or nothing at the end of the log."""
-    rows = connection.execute(_EVENTS, (tenant, id, after, _ROWS)).fetchall()
-    return [event for (blob,) in rows for event in unpack_events(blob) if event.sequence > after]
+    connection.execute("BEGIN")  # Events may move from one table to the other between two queries.
+    try:
+        rows = connection.execute(_EVENTS, (tenant, id, after, _ROWS)).fetchall()
+        found = [event for (blob,) in rows for event in unpack_events(blob) if event.sequence > after]
+        if len(rows) < _ROWS:
+            found += recent_events(connection, tenant, id, found[-1].sequence if found else after)
+        return found
+    finally:
+        connection.execute("COMMIT")
+
+
+def _whole_log(connection: sqlite3.Connection, tenant: str, id: str) -> Iterator[LoggedEvent]:
+    after = -1
+    while some := events(connection, tenant, id, after):
+        yield from some
+        after = some[-1].sequence
 
 
 def traces(connection: sqlite3.Connection, tenant: str, id: str) -> list[Trace]:
@@ -181,9 +200,13 @@ def items_of(
 
 
 def reasoning_memory(connection: sqlite3.Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-    query = "SELECT data FROM memories WHERE tenant = ? AND key = ?"
-    rows = ((key, connection.execute(query, (tenant, key)).fetchone()) for key in keys)
-    return {key: row[0] for key, row in rows if row}
+    found: dict[str, bytes] = {}
+    for begin in range(0, len(keys), _KEYS_AT_ONCE):
+        some = keys[begin : begin + _KEYS_AT_ONCE]
+        places = ", ".join("?" * len(some))
+        query = f"SELECT key, data FROM memories WHERE tenant = ? AND key IN ({places})"
+        found.update(connection.execute(query, (tenant, *some)))
+    return found
 
 
 def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> StoredConversation | None:

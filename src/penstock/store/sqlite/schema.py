@@ -101,6 +101,10 @@ STEPS: Sequence[str] = (
     """
     ALTER TABLE responses ADD COLUMN accent TEXT NOT NULL DEFAULT '';
     """,
+    # 4. The latest events of running turns, one row for each commit (`store.sqlite.recent`).
+    """
+    CREATE TABLE recent (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
+    """,
 )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from penstock.errors import StoreError
-from penstock.store.contract import Closed, LoggedEvent, Opened, StoredConversation, StoredItem
+from penstock.store.contract import Closed, Opened, StoredConversation, StoredItem
 from penstock.store.interrupted import end_interrupted
-from penstock.store.sqlite.packing import in_rows, item_of, pack_document, pack_events, pack_traces
+from penstock.store.sqlite.packing import item_of, pack_document, pack_traces
 from penstock.store.sqlite.queries import all_events
+from penstock.store.sqlite.recent import append
 from penstock.store.turn_buffer import UnwrittenPart
 
 _RESPONSE = """
@@ -21,7 +23,10 @@ _END = (
     "UPDATE responses SET status = ?, response = ?, verdict = ?, ended_at = ?, dropped = ? WHERE number = ?"
 )
 _ITEM = "INSERT INTO items (response, is_output, tenant, id, data) VALUES (?, ?, ?, ?, ?)"
-_EVENTS = "INSERT INTO events (response, last, count, data) VALUES (?, ?, ?, ?)"
+_ITEMS_AT_ONCE = 100
+_MANY_ITEMS = _ITEM + ", (?, ?, ?, ?, ?)" * (_ITEMS_AT_ONCE - 1)
+"""Each call releases the interpreter lock and takes it again. While thousands of items are inserted one by
+one, the event loop would get it too rarely."""
 _REASONING_MEMORY = "INSERT OR REPLACE INTO memories (response, tenant, key, data) VALUES (?, ?, ?, ?)"
 _NUMBER = "SELECT number FROM responses WHERE tenant = ? AND id = ?"
 _CONVERSATION = "SELECT number FROM conversations WHERE tenant = ? AND id = ?"
@@ -37,7 +42,7 @@ def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
     number = begin_turn(connection, turn) if part.is_new else _number_of(connection, turn.tenant, turn.id)
     if number is None:
         raise StoreError(StoreError.IO, "the row of a running turn was deleted from the file")
-    _append(connection, number, part.events)
+    append(connection, number, part.events)
     if part.traces:
         statement = "INSERT INTO traces (response, data) VALUES (?, ?)"
         connection.execute(statement, (number, pack_traces(part.traces)))
@@ -85,17 +90,16 @@ def _number_of(connection: sqlite3.Connection, tenant: str, id: str) -> int | No
     return row[0] if row else None
 
 
-def _append(connection: sqlite3.Connection, number: int, events: Sequence[LoggedEvent]) -> None:
-    for row in in_rows(events):
-        connection.execute(_EVENTS, (number, row[-1].sequence, len(row), pack_events(row)))
-
-
 def _add_items(
     connection: sqlite3.Connection, number: int, tenant: str, items: Sequence[StoredItem], *, is_output: bool
 ) -> None:
-    connection.executemany(
-        _ITEM, ((number, is_output, tenant, item.id, pack_document(item.data)) for item in items)
-    )
+    for begin in range(0, len(items), _ITEMS_AT_ONCE):
+        some = items[begin : begin + _ITEMS_AT_ONCE]
+        rows = [(number, is_output, tenant, item.id, pack_document(item.data)) for item in some]
+        if len(rows) == _ITEMS_AT_ONCE:
+            connection.execute(_MANY_ITEMS, [*chain.from_iterable(rows)])
+        else:
+            connection.executemany(_ITEM, rows)
 
 
 def _finish(
@@ -121,7 +125,7 @@ def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
     for number, tenant, id, conversation_id, dropped, response in rows:
         interrupted = end_interrupted(id, response, all_events(connection, number), now)
         end = interrupted.end
-        _append(connection, number, interrupted.events)
+        append(connection, number, interrupted.events)
         _finish(connection, number, tenant, end, now, dropped)
         if conversation_id is not None:
             input = _input_of(connection, number)

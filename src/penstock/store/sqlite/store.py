@@ -94,6 +94,7 @@ class SqliteStore:
             self._retire,
             commit_delay=bounds.commit_delay,
             log_delay=bounds.log_delay,
+            recent_delay=bounds.recent_delay,
             file_exists=location.exists,
         )
         self._readers = ReaderPool(path, busy_ms)
@@ -123,7 +124,7 @@ class SqliteStore:
             running.reasoning_memory.clear()
             return True
         self._writer.queued += running.size
-        self._writer.schedule(running, soon=True)
+        self._writer.schedule(running)
         if not self._writer.is_failing:
             await asyncio.wait({running.row_write}, timeout=patience)
         return running.is_stored
@@ -146,13 +147,20 @@ class SqliteStore:
         running = self._turns.get(id)
         if running is None or running.finished.is_set() or not events:
             return
+        # This runs for every chunk of every stored stream, so it makes as few calls as possible.
         size = size_of_events(events)
-        if not self._has_room(running, size):
+        writer = self._writer
+        if (writer.queued + size > self._bounds.queued or running.is_lost) and not self._has_room(
+            running, size
+        ):
             running.dropped += len(events)
             return
         running.log(events, size)
-        self._writer.queued += size
-        self._writer.schedule(running, soon=soon or running.size >= self._bounds.gathered)
+        writer.queued += size
+        if soon or running.size >= self._bounds.gathered:
+            writer.schedule(running)
+        else:
+            writer.gather(running)
 
     async def settle(self, id: str, *, patience: float = 5.0) -> None:
         running = self._turns.get(id)
@@ -169,7 +177,7 @@ class SqliteStore:
         if self._has_room(running, size):
             running.trace(traces, size)
             self._writer.queued += size
-            self._writer.schedule(running, soon=False)
+            self._writer.gather(running)
 
     def _has_room(self, running: TurnBuffer, size: int) -> bool:
         """Return whether more data may wait for the disk: within the limit of the store, or that of the turn.
@@ -189,7 +197,7 @@ class SqliteStore:
             self._retire(running)
             return False
         self._writer.queued += running.size - before
-        self._writer.schedule(running, soon=True)
+        self._writer.schedule(running)
         self._discard_excess()
         await self._wait_for_end(running, patience)
         return running.is_written
@@ -364,7 +372,7 @@ class SqliteStore:
             before = running.size
             running.remember(key, data)
             self._writer.queued += running.size - before
-            self._writer.schedule(running, soon=False)
+            self._writer.schedule(running)
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
         unwritten = [turn.reasoning_memory for turn in self._turns.values() if turn.opened.tenant == tenant]
@@ -382,7 +390,7 @@ class SqliteStore:
         return await prune(self._writer, older_than=older_than, most_bytes=most_bytes)
 
     async def stats(self) -> Stats:
-        await self._writer.flush()
+        await self._writer.flush(moves_recent=True)
         return await self._readers.read(queries.stats)
 
     async def aclose(self) -> list[str]:

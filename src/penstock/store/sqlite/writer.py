@@ -1,8 +1,9 @@
 """Commits everything that waits to be written together, in one thread (decision 17).
 
-While a commit runs, new data is collected for the next one: the slower the disk, the larger the commits. Data
-that no caller waits for is collected a little longer, because a commit for each delta would be most of the
-work.
+While a commit runs, new data is collected for the next one: the slower the disk, the larger the commits.
+Events that no caller waits for are gathered a little longer, because a commit for each delta would be most of
+the work. They are written twice: at first in one row for all turns, and later in rows of each turn
+(`store.sqlite.recent`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from msgspec import Struct
 
 from penstock.errors import StoreError
 from penstock.store.sqlite.file import failure_of
+from penstock.store.sqlite.recent import add_recent, clear_recent, move_recent
 from penstock.store.sqlite.statements import write_part
-from penstock.store.turn_buffer import TurnBuffer, UnwrittenPart
+from penstock.store.turn_buffer import TurnBuffer, UnwrittenLog, UnwrittenPart
 
 log = logging.getLogger("penstock.store")
 
@@ -27,10 +29,14 @@ COMMIT_DELAY = 0.002
 """Seconds that a commit with a waiting caller is delayed to include others: at most 5 ms (decision 17)."""
 LOG_DELAY = 0.1
 """Seconds that a commit of log entries alone is delayed. A crash may lose as much."""
+RECENT_DELAY = 1.0
+"""Seconds after which recent events are written to the logs of their turns."""
 RETRY = 1.0
 """Seconds until a failed write is retried."""
 CLOSE_TIMEOUT = 2.0
 """Seconds for which failed writes are retried when the store is closed."""
+_EARLY = 0.005
+"""Seconds that a timer may be early: uvloop rounds them."""
 _CLOSE_RETRY = 0.2
 """Seconds between these retries."""
 
@@ -48,6 +54,7 @@ class WriteLimits(Struct, frozen=True, kw_only=True):
     """Bytes of a turn that are written without waiting for `log_delay`."""
     commit_delay: float = COMMIT_DELAY
     log_delay: float = LOG_DELAY
+    recent_delay: float = RECENT_DELAY
 
 
 class _Job(Struct):
@@ -61,15 +68,19 @@ class _Job(Struct):
 class _Batch(Struct):
     parts: list[tuple[TurnBuffer, UnwrittenPart]]
     jobs: list[_Job]
+    logs: list[tuple[TurnBuffer, UnwrittenLog]] = []
+    """Written to the recent events."""
+    clear: Callable[[sqlite3.Connection], None] | None = None
+    """Clears the recent events, which are in `parts`, or moves them."""
     written: set[int] = set()
-    """Positions of committed entries. Jobs are counted after the parts."""
+    """Positions of committed entries. Jobs are counted after the parts, and then the logs as one entry."""
     refused: set[int] = set()
     """Positions of entries that can never be written because they are invalid."""
     failure: str = ""
     """The error code of the entries that were neither written nor refused."""
 
     def __len__(self) -> int:
-        return len(self.parts) + len(self.jobs)
+        return len(self.parts) + len(self.jobs) + 1
 
     @property
     def has_waiting_caller(self) -> bool:
@@ -87,16 +98,27 @@ class Writer:
         *,
         commit_delay: float = COMMIT_DELAY,
         log_delay: float = LOG_DELAY,
+        recent_delay: float = RECENT_DELAY,
         file_exists: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection = connection
         self._on_retired = on_retired
         self._commit_delay = commit_delay
         self._log_delay = log_delay
+        self._recent_delay = recent_delay
         self._file_exists = file_exists
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-store-writer")
         self._waiting: dict[str, TurnBuffer] = {}
+        self._gathering: dict[str, TurnBuffer] = {}
+        """Turns with new events that no caller waits for."""
+        self._gather_until = 0.0
+        self._recent: dict[str, TurnBuffer] = {}
+        """Turns whose recent events are not in their logs yet."""
+        self._recent_until: float | None = None
+        """When the recent events must be cleared; None if there are none."""
+        self._has_lost_recent = False
+        """Whether some of the recent events are not in memory any more."""
         self._jobs: list[_Job] = []
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
@@ -111,14 +133,24 @@ class Writer:
         """Whether the last write failed: until a write succeeds, callers should not wait for the disk."""
         return bool(self._failure)
 
-    def schedule(self, running: TurnBuffer, *, soon: bool) -> None:
-        """Schedule a commit for a turn that has unwritten data.
+    def schedule(self, running: TurnBuffer) -> None:
+        """Write all of a turn soon.
 
         The row of a new turn is written at once: its first event waits for it, and it needs no sync.
         """
+        self._gathering.pop(running.opened.id, None)
         self._waiting[running.opened.id] = running
-        delay = 0.0 if not running.is_stored else self._commit_delay if soon else self._log_delay
-        self._start_in(RETRY if self._failure else delay)
+        self._start_in(RETRY if self._failure else self._commit_delay if running.is_stored else 0.0)
+
+    def gather(self, running: TurnBuffer) -> None:
+        """Write the events of a turn with the next ones of other turns."""
+        id = running.opened.id
+        if id in self._gathering or id in self._waiting:
+            return
+        if not self._gathering:
+            self._gather_until = self._loop.time() + self._log_delay
+            self._start_in(RETRY if self._failure else self._log_delay)
+        self._gathering[id] = running
 
     async def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function in the next transaction, after the data of turns, and return its result."""
@@ -136,27 +168,35 @@ class Writer:
         self._jobs.append(_Job(job, ignored))
         self._start_in(self._commit_delay)
 
-    async def flush(self) -> None:
-        """Wait for one attempt to write everything that is waiting now."""
+    async def flush(self, *, moves_recent: bool = False) -> None:
+        """Wait for one attempt to write everything that is waiting now; with `moves_recent`, to the logs of
+        the turns."""
         if self._commit is not None:
             await asyncio.wait({self._commit})
-        if self._waiting or self._jobs:
+        self._gather_until = 0.0
+        if moves_recent and (self._gathering or self._recent_until is not None):
+            self._recent_until = 0.0
+        if self._has_work or self._recent_until == 0.0:
             commit = self._commit or self._start()
             await asyncio.wait({commit})
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._waiting or self._gathering or self._jobs)
 
     async def aclose(self) -> list[str]:
         """Write what is waiting, with retries, and close; return the ids of turns that were not written."""
         deadline = self._loop.time() + CLOSE_TIMEOUT
-        await self.flush()
-        while (self._waiting or self._jobs) and self._loop.time() < deadline:
+        await self.flush(moves_recent=True)
+        while self._has_work and self._loop.time() < deadline:
             await asyncio.sleep(_CLOSE_RETRY)
-            await self.flush()
+            await self.flush(moves_recent=True)
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         if self._commit is not None:
             await asyncio.wait({self._commit})
-        lost = list(self._waiting)
+        lost = [*self._waiting, *self._gathering]
         for id in lost:
             log_lost(id, self._failure, "could not be written to the store before it was closed")
         await self._loop.run_in_executor(self._thread, self._connection.close)
@@ -181,11 +221,28 @@ class Writer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        batch = _Batch([(running, running.take()) for running in self._waiting.values()], self._jobs)
-        self._waiting, self._jobs = {}, []
+        batch = self._next_batch()
         self._commit = self._loop.run_in_executor(self._thread, self._write, batch)
         self._commit.add_done_callback(lambda _: self._finish(batch))
         return self._commit
+
+    def _next_batch(self) -> _Batch:
+        now = self._loop.time() + _EARLY
+        batch = _Batch([], self._jobs)
+        turns, self._waiting, self._jobs = self._waiting, {}, []
+        if self._recent_until is not None and now >= self._recent_until:
+            turns = turns | self._recent | self._gathering
+            self._gathering = {}
+            batch.clear = move_recent if self._has_lost_recent else clear_recent
+        elif now >= self._gather_until:
+            for id, running in self._gathering.items():
+                if running.traces:
+                    turns[id] = running
+                else:
+                    batch.logs.append((running, running.take_log()))
+            self._gathering = {}
+        batch.parts += [(running, running.take()) for running in turns.values()]
+        return batch
 
     def _write(self, batch: _Batch) -> None:
         """Write a batch, in the thread."""
@@ -206,22 +263,47 @@ class Writer:
                 self.lose(running)
             elif position in batch.written:
                 running.settle(part)
+                self._recent.pop(running.opened.id, None)
                 self.queued -= part.size
                 self._report(running, part, is_written=True)
             else:
-                unwritten[running.opened.id] = running
+                if not running.is_safe:
+                    unwritten[running.opened.id] = running
                 self._report(running, part, is_written=False)
+        self._finish_recent(batch, unwritten)
         for position, job in enumerate(batch.jobs, len(batch.parts)):
             self._report_job(job, batch, position)
         self._waiting = unwritten | self._waiting  # Rows are written in the order in which turns were opened.
-        if self._waiting or self._jobs:
-            self._start_in(RETRY if batch.failure and not self._jobs else self._next_delay())
+        for id in self._waiting.keys() & self._gathering.keys():
+            del self._gathering[id]
+        self._start_next()
 
-    def _next_delay(self) -> float:
-        is_urgent = self._jobs or any(
-            running.finished.is_set() or not running.is_stored for running in self._waiting.values()
-        )
-        return 0 if is_urgent else self._log_delay
+    def _finish_recent(self, batch: _Batch, unwritten: dict[str, TurnBuffer]) -> None:
+        is_written = len(batch) - 1 in batch.written
+        for running, log in batch.logs:
+            if not is_written:
+                if not running.is_lost:
+                    unwritten[running.opened.id] = running
+            elif running.is_lost:
+                self._has_lost_recent = True
+            else:
+                running.settle_log(log)
+                self._recent[running.opened.id] = running
+        if batch.logs and is_written and self._recent_until is None:
+            self._recent_until = self._loop.time() + self._recent_delay
+        if batch.clear is not None and is_written:
+            self._recent_until, self._has_lost_recent = None, False
+
+    def _start_next(self) -> None:
+        """Schedule the next commit for what is left."""
+        now = self._loop.time()
+        least = RETRY if self._failure and not self._jobs else 0.0
+        if self._waiting or self._jobs:
+            self._start_in(least)
+        if self._gathering:
+            self._start_in(max(self._gather_until - now, least))
+        if self._recent_until is not None:
+            self._start_in(max(self._recent_until - now, least))
 
     def _report(self, running: TurnBuffer, part: UnwrittenPart, *, is_written: bool) -> None:
         if not running.row_write.done():
@@ -250,7 +332,10 @@ class Writer:
         running.size = 0
         running.events.clear()
         running.traces.clear()
-        self._waiting.pop(running.opened.id, None)
+        self._has_lost_recent |= running.recent_events > 0
+        running.recent_events = 0
+        for turns in (self._waiting, self._gathering, self._recent):
+            turns.pop(running.opened.id, None)
         if not running.row_write.done():
             running.row_write.set_result(None)
         if not running.end_write.done():
@@ -307,6 +392,10 @@ def _commit_all(connection: sqlite3.Connection, batch: _Batch) -> None:
             write_part(connection, part)
         for job in batch.jobs:
             job.result = job.run(connection)
+        if batch.logs:
+            add_recent(connection, [log for _, log in batch.logs])
+        if batch.clear is not None:
+            batch.clear(connection)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
@@ -316,6 +405,7 @@ def _commit_all(connection: sqlite3.Connection, batch: _Batch) -> None:
 def _commit_one_by_one(connection: sqlite3.Connection, batch: _Batch) -> None:
     """Commit each entry in its own transaction, so that an invalid entry does not affect the rest."""
     entries = [_Batch([entry], []) for entry in batch.parts] + [_Batch([], [job]) for job in batch.jobs]
+    entries.append(_Batch([], [], batch.logs, batch.clear and move_recent))
     for position, single in enumerate(entries):
         try:
             _commit_all(connection, single)
