@@ -47,6 +47,16 @@ _URL_FIELDS = ("url", "uri", "source")
 class ClientRules:
     """The rules for one answer. They remember what they decided about each item and call."""
 
+    __slots__ = (
+        "_declared_calls",
+        "_permissions",
+        "_replaced",
+        "_searcher",
+        "_sent",
+        "_unnamed_calls",
+        "_wrapped_calls",
+    )
+
     def __init__(self, plan: Plan) -> None:
         tools = declared_tools(plan.request)
         self._permissions = Permissions(plan.accent, tools)

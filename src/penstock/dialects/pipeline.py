@@ -68,6 +68,27 @@ class FrameDecoder(Protocol):
 class Pipeline:
     """`sign` extends the message of a failure; `estimate` counts usage that the upstream does not report."""
 
+    __slots__ = (
+        "_body",
+        "_decoder",
+        "_dialect",
+        "_estimate",
+        "_held_back",
+        "_machine",
+        "_mask",
+        "_may_be_document",
+        "_plan",
+        "_reader",
+        "_repeated",
+        "_rules",
+        "_sign",
+        "failure",
+        "has_output",
+        "is_answered",
+        "upstream_id",
+        "usage_is_estimated",
+    )
+
     def __init__(
         self,
         machine: ResponseStreamStateMachine,

@@ -24,7 +24,10 @@ class RepeatsText:
     It promises that another frame has the same effect, if it differs in that text only.
     """
 
-    text_key: bytes | None = None
+    __slots__ = ("text_key",)
+
+    def __init__(self) -> None:
+        self.text_key: bytes | None = None
 
 
 class RepeatedChunk:

@@ -23,6 +23,8 @@ _REPEATED = ("instructions", "tools")
 class SnapshotEncoder:
     """`encode` returns the same bytes as `wire.encode`. Each response needs an encoder of its own."""
 
+    __slots__ = ("_json", "_response", "_snapshot", "_values")
+
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         """The last value of each repeated field. It is kept, so that no other value gets its identity."""

@@ -242,6 +242,8 @@ PART_TYPES: dict[BlockKind, type[OpenPart]] = {
 class Block(ABC):
     """An open item that consists of parts. It is created and announced with its first content."""
 
+    __slots__ = ("closed_parts", "item_id", "kind", "output", "output_index", "part", "status")
+
     item_type: ClassVar[str]
 
     def __init__(self, output: Output, kind: BlockKind) -> None:
@@ -292,6 +294,8 @@ class Block(ABC):
 
 
 class MessageBlock(Block):
+    __slots__ = ("phase",)
+
     item_type = "message"
 
     def __init__(self, output: Output, kind: BlockKind, phase: str | None) -> None:
@@ -311,6 +315,8 @@ class MessageBlock(Block):
 
 class ReasoningBlock(Block):
     """Content, summary and opaque data form one item. Only the `done` event contains the opaque data."""
+
+    __slots__ = ("closed_summary", "opaque", "summary_part")
 
     item_type = "reasoning"
 

@@ -80,6 +80,20 @@ def derived_ids(response_id: str) -> Callable[[str], str]:
 class ResponseStreamStateMachine:
     """One response. `deltas.py` lists its inputs; `apply` accepts any of them."""
 
+    __slots__ = (
+        "_blocks",
+        "_calls",
+        "_clock",
+        "_diagnostics",
+        "_error_event",
+        "_hosted",
+        "_life",
+        "_output",
+        "_reason",
+        "_response",
+        "_usage",
+    )
+
     def __init__(
         self,
         response: Response,

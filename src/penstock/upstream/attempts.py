@@ -141,6 +141,20 @@ class Attempts:
     by one of ours. `prefer` lists the fingerprints of the conversation's keys, the one to prefer first.
     """
 
+    __slots__ = (
+        "_client_key",
+        "_current",
+        "_number",
+        "_prefer",
+        "_random",
+        "_refused",
+        "_retried",
+        "_retries",
+        "_untried",
+        "_wait_budget",
+        "_waited",
+    )
+
     def __init__(
         self,
         candidates: Sequence[Candidate],

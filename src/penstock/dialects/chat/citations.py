@@ -13,6 +13,8 @@ from penstock.stream.deltas import AnnotationDelta, Delta, DiagnosticDelta
 class Citations:
     """Emits each distinct citation once: vendors repeat the whole list in every chunk."""
 
+    __slots__ = ("_emitted",)
+
     def __init__(self) -> None:
         self._emitted: set[tuple[str, int, int]] = set()
 

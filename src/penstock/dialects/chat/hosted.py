@@ -20,6 +20,8 @@ HOSTED_FIELDS = frozenset({"executed_tools", "images"})
 class Hosted:
     """Announces each tool when it first appears and ends it with its output; later entries are repeats."""
 
+    __slots__ = ("_citations", "_done", "_images")
+
     def __init__(self, citations: Citations) -> None:
         self._citations = citations
         self._done: set[str] = set()

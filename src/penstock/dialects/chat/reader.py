@@ -87,7 +87,25 @@ LEGACY_CALL = "function_call"
 class ChatReader(RepeatsText):
     """Reads one answer."""
 
+    __slots__ = (
+        "_calls",
+        "_chunks",
+        "_citations",
+        "_done",
+        "_finished",
+        "_has_output",
+        "_hosted",
+        "_info",
+        "_last_info",
+        "_logprobs",
+        "_message",
+        "_reasoning",
+        "_signed",
+        "_splitter",
+    )
+
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         self._reasoning = Reasoning(plan)
         self._citations = Citations()
         self._hosted = Hosted(self._citations)

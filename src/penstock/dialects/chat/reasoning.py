@@ -37,6 +37,17 @@ _SECRETS = ("signature", "data")
 class Reasoning:
     """Reads the reasoning of one answer."""
 
+    __slots__ = (
+        "_details",
+        "_opaque",
+        "_plain",
+        "_plain_length",
+        "_seals_details",
+        "_seals_text",
+        "_target",
+        "_texts",
+    )
+
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
         self._seals_text = seals_text(plan.request)

@@ -52,6 +52,8 @@ class HeartbeatOutlet(Protocol):
 class Heartbeats:
     """The heartbeats of one turn, from `start` to `stop`."""
 
+    __slots__ = ("_begins_at", "_clock", "_limits", "_outlet", "_timer", "_turn", "_verdict")
+
     def __init__(
         self,
         turn: StreamedTurn,

@@ -28,6 +28,22 @@ class Relay:
     """Receives the body of an upstream's answer (`SourceCallbacks`). The events of one read leave in one
     write, unless other turns would have to wait too long."""
 
+    __slots__ = (
+        "_is_ended",
+        "_most_bytes",
+        "_outlet",
+        "_pipeline",
+        "_read_error",
+        "_rest",
+        "_source",
+        "_source_error",
+        "_tracer",
+        "_verdict",
+        "_waiting",
+        "_wake_up",
+        "_watch",
+    )
+
     def __init__(
         self,
         pipeline: Pipeline,

@@ -9,6 +9,8 @@ from typing import Self
 class Stopwatch:
     """Starts when it is created. `clock` returns monotonic seconds."""
 
+    __slots__ = ("_began", "_clock", "_received", "_waited", "_waiting", "_waiting_since")
+
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._began = self._received = clock()

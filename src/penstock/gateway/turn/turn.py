@@ -89,6 +89,8 @@ class TurnContext(Struct, frozen=True, kw_only=True):
 class UsageEstimate:
     """Estimates the usage of a turn whose upstream does not report it; called by `Pipeline`."""
 
+    __slots__ = ("_context", "_machine", "_request_id", "counted")
+
     def __init__(self, context: TurnContext, machine: ResponseStreamStateMachine, request_id: str) -> None:
         self._context, self._machine, self._request_id = context, machine, request_id
         self.counted: UsageDelta | None = None
@@ -108,6 +110,26 @@ class UsageEstimate:
 
 class Turn:
     """`run` is awaited once. The turn runs in a task of its own, which `stop` cancels."""
+
+    __slots__ = (
+        "_attempts",
+        "_context",
+        "_estimate",
+        "_is_accepted",
+        "_is_refused",
+        "_outlet",
+        "_pipeline",
+        "_relay",
+        "_request",
+        "_stopped",
+        "_task",
+        "_tracer",
+        "_verdict",
+        "_watch",
+        "id",
+        "known",
+        "tenant",
+    )
 
     def __init__(
         self,

@@ -46,6 +46,27 @@ UNSENT_BYTES = 64 * 1024
 
 
 class ClientConnection(asyncio.Protocol):
+    __slots__ = (
+        "_body_left",
+        "_chunks",
+        "_deadline",
+        "_drained",
+        "_heads",
+        "_input",
+        "_is_in_head",
+        "_is_reading",
+        "_is_stopping",
+        "_loop",
+        "_next_parse",
+        "_request",
+        "_server",
+        "_stalled",
+        "_timer",
+        "_transport",
+        "is_writable",
+        "server_port",
+    )
+
     def __init__(self, server: ServerState, server_port: int) -> None:
         self._server, self.server_port = server, server_port
         self.is_writable = True

@@ -60,6 +60,8 @@ class RequestHead:
 class HeadParser:
     """Reads one head after the other from the beginning of a buffer."""
 
+    __slots__ = ("_fed", "_is_complete", "_parser", "_skipped", "_target", "headers", "method")
+
     def __init__(self) -> None:
         self._restart()
         self._skipped = 0
