@@ -166,7 +166,7 @@ class Turn:
         task, is_cancelled = asyncio.create_task(self._run(outlet)), False
         while not task.done():
             try:
-                await asyncio.wait([task])
+                await _end_of(task)
             except asyncio.CancelledError:  # perhaps repeatedly: some libraries cancel until it takes effect
                 is_cancelled = True
                 self.stop(SHUTTING_DOWN)
@@ -217,26 +217,25 @@ class Turn:
 
     async def _answer_or_fail(self, outlet: Outlet) -> None:
         try:
-            await self._answer()
+            try:
+                await self._try_targets()
+            except OpenResponsesError as error:
+                await self._fail(
+                    code_of(error),
+                    error.message,
+                    param=error.param,
+                    wait=error.retry_after,
+                    closer=closer_of(error),
+                )
+                error.__traceback__ = (
+                    None  # breaks a cycle: its frames hold the answer, which holds the error
+                )
+            except DecodeError as error:
+                # The upstream was not called: the request cannot be expressed in its dialect.
+                await self._fail(error.code, str(error), param=error.param or None, closer="gateway")
         except Exception as error:  # a bug of ours: the client gets an error, and the log the details
             log_fault(error, self._verdict.request_id)
             await self._fail_after_fault(outlet)
-
-    async def _answer(self) -> None:
-        try:
-            await self._try_targets()
-        except OpenResponsesError as error:
-            await self._fail(
-                code_of(error),
-                error.message,
-                param=error.param,
-                wait=error.retry_after,
-                closer=closer_of(error),
-            )
-            error.__traceback__ = None  # breaks a cycle: its frames hold the answer, which holds the error
-        except DecodeError as error:
-            # The upstream was not called: the request cannot be expressed in its dialect.
-            await self._fail(error.code, str(error), param=error.param or None, closer="gateway")
 
     async def _try_targets(self) -> None:
         """Try one target after the other, until one has answered or none is left."""
@@ -282,6 +281,7 @@ class Turn:
         self._is_accepted = True
         self._context.accepted(attempt)
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
+        del rendered, traced  # they may be large, and the answer may be long
         try:
             await self._relay.forward(source, upstream.dialect, plan)
             await self._finish()
@@ -401,3 +401,11 @@ class Turn:
         if not self._verdict.outcome and not self._pipeline.is_over:  # interrupted while sending its end
             self._verdict.outcome, self._verdict.closer = "failed", self._verdict.closer or "gateway"
         conclude(self._verdict, self.snapshot, self._watch)
+
+
+def _end_of(task: asyncio.Task[None]) -> asyncio.Future[None]:
+    """Return a future that is done when the task is. Cancelling it does not cancel the task. `asyncio.wait`
+    does the same, and keeps a kilobyte for each waiting turn."""
+    end: asyncio.Future[None] = task.get_loop().create_future()
+    task.add_done_callback(lambda _: None if end.done() else end.set_result(None))
+    return end
