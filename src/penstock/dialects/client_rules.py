@@ -74,12 +74,6 @@ class ClientRules:
 
     def apply(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas for the state machine."""
-        for delta in deltas:
-            if delta.__class__ in _RULES:
-                return self._permitted(deltas)
-        return deltas  # the usual case
-
-    def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         permitted: list[Delta] = []
         for delta in deltas:
             rule = _RULES.get(delta.__class__)
@@ -172,6 +166,11 @@ _RULES: dict[type, Callable[[ClientRules, Any], list[Delta]]] = {
     ErrorDelta: ClientRules._end,
 }
 """The rule for each kind of delta. Other deltas are always permitted."""
+
+
+def has_rules(deltas: list[Delta]) -> bool:
+    """Return whether a rule concerns any of these deltas."""
+    return not _RULES.keys().isdisjoint(map(type, deltas))
 
 
 class WrappedCall:

@@ -81,8 +81,8 @@ class ResponseStreamStateMachine:
     """One response. `deltas.py` lists its inputs; `apply` accepts any of them."""
 
     __slots__ = (
+        "_assembler",
         "_blocks",
-        "_calls",
         "_clock",
         "_diagnostics",
         "_error_event",
@@ -91,7 +91,9 @@ class ResponseStreamStateMachine:
         "_output",
         "_reason",
         "_response",
+        "_tools",
         "_usage",
+        "_used_call_ids",
     )
 
     def __init__(
@@ -118,12 +120,20 @@ class ResponseStreamStateMachine:
         self._diagnostics = Diagnostics()
         self._output = Output(count().__next__, new_id or derived_ids(response.id))
         self._blocks = BlockSet(self._output)
-        self._calls = ToolCallAssembler(
-            self._output, tools if tools is not None else ToolIdentityMap(), used_call_ids, self._diagnostics
-        )
+        self._tools = tools
+        self._used_call_ids = used_call_ids
+        self._assembler: ToolCallAssembler | None = None
         self._hosted: dict[Key, HostedItem] = {}
         self._usage = UsageTally()
         self._reason: FinishReason | None = None
+
+    @property
+    def _calls(self) -> ToolCallAssembler:
+        """The calls of the model; created for the first one, because most responses have none."""
+        if self._assembler is None:
+            tools = self._tools if self._tools is not None else ToolIdentityMap()
+            self._assembler = ToolCallAssembler(self._output, tools, self._used_call_ids, self._diagnostics)
+        return self._assembler
 
     # State
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.chat.citations import Citations
+from penstock.dialects.chat.citations import has_citations
 from penstock.dialects.chat.common_chunks import ChatCallPiece, CommonChatChunk, read_common
 from penstock.dialects.chat.hosted import HOSTED_FIELDS, Hosted
 from penstock.dialects.chat.markup import Splitter
@@ -90,7 +90,6 @@ class ChatReader(RepeatsText):
     __slots__ = (
         "_calls",
         "_chunks",
-        "_citations",
         "_done",
         "_finished",
         "_has_output",
@@ -107,8 +106,8 @@ class ChatReader(RepeatsText):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._reasoning = Reasoning(plan)
-        self._citations = Citations()
-        self._hosted = Hosted(self._citations)
+        self._hosted: Hosted | None = None
+        """What the vendor did itself; few vendors report it."""
         self._splitter = Splitter.for_plan(plan)
         self._info = UpstreamInfo()
         self._last_info: tuple[Any, ...] = ()
@@ -245,20 +244,25 @@ class ChatReader(RepeatsText):
         if not present.isdisjoint(REASONING_FIELDS):
             deltas += self._read_reasoning(delta)
         if not present.isdisjoint(HOSTED_FIELDS):
-            deltas += self._hosted.read(delta)
+            deltas += self._hosted_of().read(delta)
         if "content" in present:
             is_thought = "extra_content" in present and _is_thought(delta)
             content = delta["content"]
             deltas += [self._thought(text_of(content))] if is_thought else self._read_content(content)
         if refusal := text_of(delta.get("refusal")):
             deltas += [*self._before_output(), RefusalDelta(refusal)]
-        deltas += self._citations.read(chunk, delta)
+        if has_citations(chunk, delta):
+            deltas += self._hosted_of().citations.read(chunk, delta)
         if not present.isdisjoint(CALL_FIELDS):
             deltas += self._read_calls(delta, whole=whole)
         for name in present.intersection(LEFT_OUT):
             deltas.append(DiagnosticDelta("field_left_out", f"the vendor sent {name!r}, which was left out"))
         self._has_output = self._has_output or bool(deltas)
         return deltas
+
+    def _hosted_of(self) -> Hosted:
+        self._hosted = self._hosted or Hosted()
+        return self._hosted
 
     def _read_reasoning(self, delta: dict[str, Any]) -> list[Delta]:
         deltas = self._reasoning.read(delta)

@@ -32,6 +32,7 @@ REASONING_FIELDS = frozenset({*PLAIN_FIELDS, *SUMMARY_FIELDS, *DETAIL_FIELDS, *O
 
 _TEXTS = ("text", "summary", "thinking")
 _SECRETS = ("signature", "data")
+_NOTHING = sha256()
 
 
 class Reasoning:
@@ -57,7 +58,8 @@ class Reasoning:
         self._opaque: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         """The plain text to seal, by the vendor's name of its field."""
-        self._plain = sha256()
+        self._plain = _NOTHING
+        """The hash of the plain text so far."""
         self._plain_length = 0
 
     def read(self, delta: dict[str, Any]) -> list[Delta]:
@@ -77,6 +79,8 @@ class Reasoning:
 
     def plain(self, text: str, field: str) -> list[Delta]:
         """Return the reasoning in a field with plain text."""
+        if self._plain is _NOTHING:
+            self._plain = sha256()
         self._plain.update(text.encode("utf-8", "surrogatepass"))
         self._plain_length += len(text)
         if self._seals_text:
