@@ -84,6 +84,7 @@ class ClientWatch:
             [fault] = await asyncio.gather(self._waiting, return_exceptions=True)
             if isinstance(fault, Exception):
                 log_fault(fault, self._prepared.verdict.request_id)
+        del self._outlet  # it refers to this object: the cycle would keep the turn until garbage collection
 
     def _leave(self, why: StopReason) -> None:
         """Stop the turn. If its response is stored and the client knows the id, wait first: the client may
