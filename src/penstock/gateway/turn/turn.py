@@ -114,6 +114,7 @@ class Turn:
     __slots__ = (
         "_attempts",
         "_context",
+        "_end",
         "_estimate",
         "_is_accepted",
         "_is_refused",
@@ -151,6 +152,7 @@ class Turn:
         )
         self._relay: Relay
         self._outlet: Outlet
+        self._end: asyncio.Future[None]
         self._task: asyncio.Task[None] | None = None
         """Set while the turn runs. A turn that is stopped earlier checks `_stopped`: a task that is cancelled
         before its first step would never run."""
@@ -166,7 +168,7 @@ class Turn:
         task, is_cancelled = asyncio.create_task(self._run(outlet)), False
         while not task.done():
             try:
-                await _end_of(task)
+                await self._end_of(task)
             except asyncio.CancelledError:  # perhaps repeatedly: some libraries cancel until it takes effect
                 is_cancelled = True
                 self.stop(SHUTTING_DOWN)
@@ -193,6 +195,17 @@ class Turn:
             self._conclude()
             # The outlet refers to the turn: the cycle would keep the request until garbage collection.
             del self._relay, self._outlet
+
+    def _end_of(self, task: asyncio.Task[None]) -> asyncio.Future[None]:
+        """Return a future that is done when the task is. Cancelling it does not cancel the task.
+        `asyncio.wait` does the same, and keeps a kilobyte for each waiting turn."""
+        self._end = task.get_loop().create_future()
+        task.add_done_callback(self._note_end)
+        return self._end
+
+    def _note_end(self, _: asyncio.Task[None]) -> None:
+        if not self._end.done():
+            self._end.set_result(None)
 
     def stop(self, why: StopReason) -> None:
         """Stop the turn from outside; the first reason is used, and none after the terminal event."""
@@ -401,11 +414,3 @@ class Turn:
         if not self._verdict.outcome and not self._pipeline.is_over:  # interrupted while sending its end
             self._verdict.outcome, self._verdict.closer = "failed", self._verdict.closer or "gateway"
         conclude(self._verdict, self.snapshot, self._watch)
-
-
-def _end_of(task: asyncio.Task[None]) -> asyncio.Future[None]:
-    """Return a future that is done when the task is. Cancelling it does not cancel the task. `asyncio.wait`
-    does the same, and keeps a kilobyte for each waiting turn."""
-    end: asyncio.Future[None] = task.get_loop().create_future()
-    task.add_done_callback(lambda _: None if end.done() else end.set_result(None))
-    return end
