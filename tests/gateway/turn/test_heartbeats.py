@@ -16,6 +16,7 @@ from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.stream_outlet import StreamOutlet
 from penstock.gateway.turn.verdict import Verdict
+from penstock.net.timers import SharedTimers
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response
 from penstock.store.keeper import CacheKeeper
@@ -80,7 +81,9 @@ class Scene:
         self.outlet.last_event = self.outlet.last_write = 0.0
         self.stalled_at: list[float] = []
         self.outlet.on_stalled = lambda: self.stalled_at.append(self.clock.now)
-        self.heartbeats = Heartbeats(self.turn, self.outlet, limits, self.verdict, clock=self.clock)
+        self.heartbeats = Heartbeats(
+            self.turn, self.outlet, limits, self.verdict, clock=self.clock, timers=SharedTimers()
+        )
 
     def run(self, until: float) -> None:
         wait = self.heartbeats.check()

@@ -32,7 +32,9 @@ async def run_turn(
     if isinstance(outlet, LiveOutlet):
         outlet.on_stalled = watch.stalled
         clock = asyncio.get_running_loop().time
-        heartbeats = Heartbeats(turn, outlet, prepared.limits, prepared.verdict, clock=clock)
+        heartbeats = Heartbeats(
+            turn, outlet, prepared.limits, prepared.verdict, clock=clock, timers=gateway.timers
+        )
         heartbeats.start()
     try:
         if on_disconnect is not None:
