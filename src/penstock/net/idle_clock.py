@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Timer(Protocol):
+class IdleTimer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Timers(Protocol):
+class TimerSource(Protocol):
     """The part of an event loop that is needed here; `SharedTimers` has it as well."""
 
     def time(self) -> float: ...
 
-    def call_at(self, when: float, callback: Callable[[], None], /) -> Timer: ...
+    def call_at(self, when: float, callback: Callable[[], None], /) -> IdleTimer: ...
 
 
 class IdleClock:
@@ -24,10 +24,10 @@ class IdleClock:
 
     __slots__ = ("_due", "_expired", "_limit", "_timer", "_timers", "is_on", "since")
 
-    def __init__(self, timers: Timers, expired: Callable[[], None]) -> None:
+    def __init__(self, timers: TimerSource, expired: Callable[[], None]) -> None:
         self._timers = timers
         self._expired = expired
-        self._timer: Timer | None = None
+        self._timer: IdleTimer | None = None
         self._due = 0.0
         self.since = 0.0
         """When something happened last. Set it whenever something does."""

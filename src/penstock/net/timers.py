@@ -25,7 +25,7 @@ class SharedTimer:
         """None when it was called or cancelled."""
 
     def __lt__(self, other: SharedTimer) -> bool:
-        return self._when < other._when
+        return self._when < other.when()
 
     def when(self) -> float:
         return self._when
