@@ -124,6 +124,24 @@ def test_a_callback_may_set_and_cancel_timers() -> None:
     run(test)
 
 
+def test_a_timer_that_a_callback_sets_does_not_delay_the_others() -> None:
+    async def test(loop: CountingLoop, timers: SharedTimers) -> None:
+        called: list[int] = []
+
+        def again() -> None:
+            timers.call_at(100, partial(called.append, 100))
+
+        timers.call_at(1, again)
+        timers.call_at(5, partial(called.append, 5))
+        await loop.until(1)
+        await loop.until(5)
+        assert called == [5]
+        await loop.until(100)
+        assert called == [5, 100]
+
+    run(test)
+
+
 def test_a_callback_that_fails_is_reported_and_the_others_are_called() -> None:
     async def test(loop: CountingLoop, timers: SharedTimers) -> None:
         called: list[str] = []

@@ -45,6 +45,8 @@ class SharedTimers:
         self._cancelled = 0
         """How many of them are cancelled."""
         self._handle: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        """When the event loop calls next, if there is a handle."""
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -59,8 +61,7 @@ class SharedTimers:
         """Call back at a time of the event loop's clock."""
         timer = SharedTimer(when, callback, self)
         heappush(self._timers, timer)
-        if self._handle is None or when < self._handle.when():
-            self._set_handle(when)
+        self._expect(when)
         return timer
 
     def note_cancelled(self) -> None:
@@ -71,9 +72,13 @@ class SharedTimers:
             heapify(self._timers)
             self._cancelled = 0
 
-    def _set_handle(self, when: float) -> None:
+    def _expect(self, when: float) -> None:
+        """Look at the timers at this time, if not before."""
         if self._handle is not None:
+            if self._due <= when:
+                return
             self._handle.cancel()
+        self._due = when
         self._handle = asyncio.get_running_loop().call_at(when, self._call_due)
 
     def _call_due(self) -> None:
@@ -90,5 +95,5 @@ class SharedTimers:
             except Exception as error:  # others must not suffer
                 context = {"message": "a timer's callback failed", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
-        if self._timers and self._handle is None:
-            self._set_handle(self._timers[0].when())
+        if self._timers:
+            self._expect(self._timers[0].when())
