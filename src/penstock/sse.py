@@ -46,6 +46,18 @@ class Decoder:
     before an oversized event are returned first; after that, every call raises `FrameTooLarge`.
     """
 
+    __slots__ = (
+        "_after_cr",
+        "_at_start",
+        "_buffer",
+        "_event",
+        "_head",
+        "_id",
+        "_limit",
+        "_overflowed",
+        "_retry",
+    )
+
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
         self._buffer = bytearray()  # the incomplete event, with every line end normalised to LF

@@ -90,6 +90,16 @@ def test_the_events_at_the_end_of_a_part_share_one_text() -> None:
     assert completed.response.output[0].content[0].text is text  # type: ignore[attr-defined]
 
 
+def test_a_text_does_not_stay_in_memory_as_thousands_of_chunks() -> None:
+    """A chunk of a few characters takes sixty bytes."""
+    block = MessageBlock(Output(count().__next__, lambda prefix: f"{prefix}_1"), BlockKind.TEXT, None)
+    part, _ = block.open_part(BlockKind.TEXT)
+    for number in range(10_000):
+        part.delta(f"{number:4} ")
+        assert len(part.chunks) <= max(512, 5 * number // 8) / 5 + 1
+    assert part.text == "".join(f"{number:4} " for number in range(10_000))
+
+
 def test_a_long_text_is_joined_piece_by_piece_and_stays_complete() -> None:
     block = MessageBlock(Output(count().__next__, lambda prefix: f"{prefix}_1"), BlockKind.TEXT, None)
     part, _ = block.open_part(BlockKind.TEXT)

@@ -13,7 +13,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
     UpstreamInfo,
 )
-from penstock.stream.machine import ResponseStreamStateMachine, derived_ids
+from penstock.stream.machine import DerivedIds, ResponseStreamStateMachine
 from penstock.stream.phases import ResponseStreamPhase
 from tests.stream.running import (
     assert_lawful,
@@ -191,7 +191,7 @@ def test_a_forbidden_call_next_to_text_is_dropped_and_reported() -> None:
 # Ids and bounds
 def test_derived_ids_are_short_unique_and_the_same_every_time() -> None:
     for response_id in ("resp_1", "plain", "resp_" + "x" * 200):
-        one, other = derived_ids(response_id), derived_ids(response_id)
+        one, other = DerivedIds(response_id), DerivedIds(response_id)
         ids = [one("msg"), one("msg"), one("fc")]
         assert ids == [other("msg"), other("msg"), other("fc")]
         assert len(set(ids)) == 3

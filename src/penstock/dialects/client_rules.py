@@ -47,6 +47,16 @@ _URL_FIELDS = ("url", "uri", "source")
 class ClientRules:
     """The rules for one answer. They remember what they decided about each item and call."""
 
+    __slots__ = (
+        "_declared_calls",
+        "_permissions",
+        "_replaced",
+        "_searcher",
+        "_sent",
+        "_unnamed_calls",
+        "_wrapped_calls",
+    )
+
     def __init__(self, plan: Plan) -> None:
         tools = declared_tools(plan.request)
         self._permissions = Permissions(plan.accent, tools)
@@ -64,12 +74,6 @@ class ClientRules:
 
     def apply(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas for the state machine."""
-        for delta in deltas:
-            if delta.__class__ in _RULES:
-                return self._permitted(deltas)
-        return deltas  # the usual case
-
-    def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         permitted: list[Delta] = []
         for delta in deltas:
             rule = _RULES.get(delta.__class__)
@@ -162,6 +166,11 @@ _RULES: dict[type, Callable[[ClientRules, Any], list[Delta]]] = {
     ErrorDelta: ClientRules._end,
 }
 """The rule for each kind of delta. Other deltas are always permitted."""
+
+
+def has_rules(deltas: list[Delta]) -> bool:
+    """Return whether a rule concerns any of these deltas."""
+    return not _RULES.keys().isdisjoint(map(type, deltas))
 
 
 class WrappedCall:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from penstock.dialects.client_rules import ClientRules
+from penstock.dialects.client_rules import ClientRules, has_rules
 from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan, ReadDialect, Reader
 from penstock.dialects.repeated_chunks import RepeatedChunk, RepeatsText
@@ -68,6 +68,27 @@ class FrameDecoder(Protocol):
 class Pipeline:
     """`sign` extends the message of a failure; `estimate` counts usage that the upstream does not report."""
 
+    __slots__ = (
+        "_body",
+        "_decoder",
+        "_dialect",
+        "_estimate",
+        "_held_back",
+        "_machine",
+        "_mask",
+        "_may_be_document",
+        "_plan",
+        "_reader",
+        "_repeated",
+        "_rules",
+        "_sign",
+        "failure",
+        "has_output",
+        "is_answered",
+        "upstream_id",
+        "usage_is_estimated",
+    )
+
     def __init__(
         self,
         machine: ResponseStreamStateMachine,
@@ -81,7 +102,8 @@ class Pipeline:
         self._reader: Reader
         self._decoder: FrameDecoder
         self._mask: Mask
-        self._rules: ClientRules
+        self._rules: ClientRules | None = None
+        """Created for the first delta that they concern."""
         self._repeated: RepeatedChunk
         self._may_be_document = False
         """Before the first bytes: whether the answer may still be one JSON document instead of a stream."""
@@ -120,7 +142,7 @@ class Pipeline:
         """Start reading an answer. `mask` removes secrets from what the upstream reports about itself."""
         self._dialect, self._plan, self._mask = dialect, plan, mask
         self._reader, self._decoder = dialect.reader(plan), decoder or Decoder(DEFAULT_LIMIT)
-        self._rules = ClientRules(plan)
+        self._rules = None
         self._may_be_document, self._body = content_type != "text/event-stream", None
         self._repeated = RepeatedChunk()
         self.is_answered = False
@@ -347,7 +369,12 @@ class Pipeline:
         """Return the deltas without secrets, and as this client may receive them (decision 1)."""
         for delta in deltas:
             if delta.__class__ not in PLAIN and not (isinstance(delta, ToolCallDelta) and delta.fragment):
-                return self._rules.apply(self._mask(deltas))
+                deltas = self._mask(deltas)
+                break
+        if self._rules is None:
+            if not has_rules(deltas):
+                return deltas  # the usual case
+            self._rules = ClientRules(self._plan)
         return self._rules.apply(deltas)
 
     def _release(self) -> list[Event]:

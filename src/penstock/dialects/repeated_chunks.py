@@ -25,7 +25,10 @@ class RepeatsText:
     It promises that another frame has the same effect, if it differs in that text only.
     """
 
-    text_key: str | None = None
+    __slots__ = ("text_key",)
+
+    def __init__(self) -> None:
+        self.text_key: str | None = None
 
 
 class RepeatedChunk:

@@ -51,9 +51,16 @@ class UpstreamToolChoice(Struct, frozen=True):
     name: str = ""
 
 
+_NO_TOOLS = ToolIdentityMap()
+"""Shared by the requests without tools: it never changes."""
+
+
 def identities_of(request: CreateResponse) -> ToolIdentityMap:
     """Return the identities of the tools that a request declares."""
-    return ToolIdentityMap(declared_tools(request), request.tool_choice)
+    tools = declared_tools(request)
+    if not tools and request.tool_choice is UNSET:
+        return _NO_TOOLS
+    return ToolIdentityMap(tools, request.tool_choice)
 
 
 def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresponses") -> Plan:

@@ -20,6 +20,7 @@ from penstock.gateway.turn.followers import Followers
 from penstock.gateway.turn.idempotency import IdempotencyKeys
 from penstock.gateway.turn.registry import RunningTurns
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
+from penstock.net.timers import SharedTimers
 from penstock.store.contract import Store
 from penstock.store.reasoning_memory import ReasoningCache
 from penstock.tokens.counter import TokenCounter
@@ -41,6 +42,7 @@ class Gateway:
         self.idempotency = IdempotencyKeys(store)
         self.followers = Followers()
         self.turns = RunningTurns()
+        self.timers = SharedTimers()
         self.metrics = Metrics()
         self.started_at = int(time.time())
         self.is_draining = False

@@ -26,6 +26,21 @@ class HttpAnswer:
     """A successful response whose body is still to be read, either with `start` or with `read`. The caller
     must close it. `server` is the host and port, for messages."""
 
+    __slots__ = (
+        "_config",
+        "_connection",
+        "_exchange",
+        "_inbox",
+        "_is_closed",
+        "_loop",
+        "_server",
+        "content_type",
+        "headers",
+        "request_id",
+        "secrets",
+        "status",
+    )
+
     def __init__(
         self,
         head: AnswerHead,

@@ -16,6 +16,7 @@ from penstock.net.idle_clock import IdleClock
 from penstock.net.network_errors import TimedOut, Truncated, Unanswered, UndecodableBody
 from penstock.net.response_parser import AnswerHead, ResponseParser
 from penstock.net.source import SourceCallbacks
+from penstock.net.timers import SharedTimers
 
 MOST_WAITING = 64 * 1024
 """Bytes of a body that are kept until there is a receiver. Then the connection stops reading."""
@@ -28,6 +29,8 @@ _HEAD, _FIRST_BYTE, _IDLE, _FINISHING = "head", "first_byte", "idle", "finishing
 
 class ConnectionOwner(Protocol):
     """Keeps connections between requests."""
+
+    timers: SharedTimers
 
     def released(self, connection: UpstreamConnection) -> None:
         """Take a connection that is ready for another request."""
@@ -90,7 +93,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = ResponseParser()
-        self._clock = IdleClock(self._loop, self._time_out)
+        self._clock = IdleClock(owner.timers if owner is not None else self._loop, self._time_out)
         self._phase = _HEAD
         self._limit: float | None = None
         """Seconds of the current phase; None is no limit."""

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from typing import Protocol
+
+
+class IdleTimer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class TimerSource(Protocol):
+    """The part of an event loop that is needed here; `SharedTimers` has it as well."""
+
+    def time(self) -> float: ...
+
+    def call_at(self, when: float, callback: Callable[[], None], /) -> IdleTimer: ...
 
 
 class IdleClock:
     """Calls `expired` when nothing has happened for the limit of `start`. Activity only sets `since`: the
     timer looks at it when it fires, and waits for the rest."""
 
-    __slots__ = ("_due", "_expired", "_limit", "_loop", "_timer", "is_on", "since")
+    __slots__ = ("_due", "_expired", "_limit", "_timer", "_timers", "is_on", "since")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
-        self._loop = loop
+    def __init__(self, timers: TimerSource, expired: Callable[[], None]) -> None:
+        self._timers = timers
         self._expired = expired
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: IdleTimer | None = None
         self._due = 0.0
         self.since = 0.0
         """When something happened last. Set it whenever something does."""
@@ -25,7 +37,7 @@ class IdleClock:
     def start(self, limit: float | None) -> None:
         """Measure from now on. None is no limit."""
         self.is_on = True
-        self.since = self._loop.time()
+        self.since = self._timers.time()
         self._limit = limit
         if limit is None:
             return
@@ -35,7 +47,7 @@ class IdleClock:
                 return  # it looks at the time again
             self._timer.cancel()
         self._due = due
-        self._timer = self._loop.call_at(due, self._check)
+        self._timer = self._timers.call_at(due, self._check)
 
     def stop(self) -> None:
         """Measure nothing until the next `start`. The timer stays: the next start may use it."""
@@ -53,8 +65,8 @@ class IdleClock:
         if not self.is_on or self._limit is None:
             return
         self._due = self.since + self._limit
-        if self._loop.time() < self._due:
-            self._timer = self._loop.call_at(self._due, self._check)
+        if self._timers.time() < self._due:
+            self._timer = self._timers.call_at(self._due, self._check)
             return
         self.is_on = False
         self._expired()

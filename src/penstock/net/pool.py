@@ -6,6 +6,7 @@ import asyncio
 
 from penstock.net.connection import UpstreamConnection
 from penstock.net.flow_control import is_readable
+from penstock.net.timers import SharedTimers
 
 IDLE_SECONDS = 15.0
 """How long an idle connection is kept. Servers close theirs sooner or later as well."""
@@ -23,6 +24,8 @@ class ConnectionPool:
         self._idle: dict[str, dict[UpstreamConnection, float]] = {}
         """By route: idle connections and since when, the most recently used last."""
         self._timer: asyncio.TimerHandle | None = None
+        self.timers = SharedTimers()
+        """For its connections."""
         self.is_closed = False
 
     @property

@@ -87,8 +87,9 @@ class PulledSource(ABC):
 
     def _stop_reading(self) -> None:
         """Stop the reading task: there are no more callbacks."""
-        if self._reading is not None:
-            self._reading.cancel()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
 
     async def _read_all(self, callbacks: SourceCallbacks) -> None:
         try:

@@ -18,10 +18,14 @@ from penstock.protocol.wire import encode
 
 _REPEATED = ("instructions", "tools")
 """The fields of a response that are long and stay the same."""
+_FIRST = "response.created"
+_NO_JSON = Raw()
 
 
 class SnapshotEncoder:
     """`encode` returns the same bytes as `wire.encode`. Each response needs an encoder of its own."""
+
+    __slots__ = ("_json", "_response", "_snapshot", "_values")
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
@@ -29,21 +33,25 @@ class SnapshotEncoder:
         self._json: dict[str, Raw] = {}
         """The same as JSON."""
         self._response: Response | None = None
-        """The last snapshot, and its JSON: the first two events of a stream have the same."""
-        self._snapshot = Raw()
+        """The snapshot of the first event, and its JSON: the second one has the same."""
+        self._snapshot = _NO_JSON
 
     def encode(self, event: Event) -> bytes:
         """Return one line of JSON. The instructions and the tools must not be changed in place."""
         if not isinstance(event, LifecycleEvent):
             return encode(event)
         response = event.response
-        if response is not self._response:
-            self._response, self._snapshot = response, Raw(self._encode(response))
-        return encode(replace(event, response=self._snapshot))
+        snapshot = self._snapshot if response is self._response else Raw(self._encode(response))
+        is_first = event.type == _FIRST
+        self._response, self._snapshot = (response, snapshot) if is_first else (None, _NO_JSON)
+        return encode(replace(event, response=snapshot))
 
     def _encode(self, response: Response) -> bytes:
+        encoded: dict[str, Raw] = {}
         for name in _REPEATED:
             value = getattr(response, name)
-            if name not in self._values or self._values[name] is not value:
-                self._values[name], self._json[name] = value, Raw(encode(value))
-        return encode(replace(response, **self._json))
+            if value:
+                if self._values.get(name) is not value:
+                    self._values[name], self._json[name] = value, Raw(encode(value))
+                encoded[name] = self._json[name]
+        return encode(replace(response, **encoded))

@@ -258,6 +258,8 @@ class StoreKeeper:
 class CacheKeeper:
     """For turns that are not stored: remembers only their reasoning, for a limited time."""
 
+    __slots__ = ("_cache", "_context", "_encoder", "_tenant", "diagnostics")
+
     logs_all = False
 
     def __init__(self, cache: ReasoningCache, tenant: str, context: Callable[[], str] = str) -> None:

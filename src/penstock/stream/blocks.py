@@ -39,14 +39,26 @@ from penstock.protocol.items import Item, Message, ReasoningItem
 from penstock.stream.deltas import BlockKind, Key
 from penstock.stream.output import IN_PROGRESS, Output
 
-_JOINED_AT = 1024 * 1024
-"""Number of characters in chunks from which they are joined to the text."""
+_FEWEST_JOINED, _MOST_JOINED = 512, 128 * 1024
+"""Characters in chunks that are joined to the text: as chunks, they take ten times as much memory."""
+_JOINED_SHARE = 8
+"""In between, a text grows by this part of itself, so that joining takes linear time even if it copies."""
 
 
 class OpenPart(ABC):
     """A content part that receives deltas."""
 
-    __slots__ = ("chunks", "index", "item_id", "joined", "key", "number", "output_index", "pending")
+    __slots__ = (
+        "chunks",
+        "index",
+        "item_id",
+        "joined",
+        "joins_at",
+        "key",
+        "number",
+        "output_index",
+        "pending",
+    )
 
     delta_event: ClassVar[type[OutputTextDeltaEvent | RefusalDeltaEvent | ReasoningDeltaEvent]]
 
@@ -61,6 +73,7 @@ class OpenPart(ABC):
         self.chunks: list[str] = []
         self.pending = 0
         """Characters in `chunks`."""
+        self.joins_at = _FEWEST_JOINED
 
     @property
     def text(self) -> str:
@@ -78,6 +91,7 @@ class OpenPart(ABC):
         text += "".join(self.chunks)
         self.joined = text
         self.chunks, self.pending = [], 0
+        self.joins_at = min(max(_FEWEST_JOINED, len(text) // _JOINED_SHARE), _MOST_JOINED)
 
     @property
     @abstractmethod
@@ -88,7 +102,7 @@ class OpenPart(ABC):
         """Add the next piece of text; return its event."""
         self.chunks.append(text)
         self.pending += len(text)
-        if self.pending >= _JOINED_AT:
+        if self.pending >= self.joins_at:
             self.join()
         return self.delta_event(
             sequence_number=self.number(),
@@ -101,7 +115,7 @@ class OpenPart(ABC):
     def take(self, text: str) -> None:
         self.chunks.append(text)
         self.pending += len(text)
-        if self.pending >= _JOINED_AT:
+        if self.pending >= self.joins_at:
             self.join()
 
     @abstractmethod
@@ -242,6 +256,8 @@ PART_TYPES: dict[BlockKind, type[OpenPart]] = {
 class Block(ABC):
     """An open item that consists of parts. It is created and announced with its first content."""
 
+    __slots__ = ("closed_parts", "item_id", "kind", "output", "output_index", "part", "status")
+
     item_type: ClassVar[str]
 
     def __init__(self, output: Output, kind: BlockKind) -> None:
@@ -292,6 +308,8 @@ class Block(ABC):
 
 
 class MessageBlock(Block):
+    __slots__ = ("phase",)
+
     item_type = "message"
 
     def __init__(self, output: Output, kind: BlockKind, phase: str | None) -> None:
@@ -311,6 +329,8 @@ class MessageBlock(Block):
 
 class ReasoningBlock(Block):
     """Content, summary and opaque data form one item. Only the `done` event contains the opaque data."""
+
+    __slots__ = ("closed_summary", "opaque", "summary_part")
 
     item_type = "reasoning"
 

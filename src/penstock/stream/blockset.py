@@ -23,6 +23,16 @@ _PartKey = tuple[Key | None, Key | None]
 class BlockSet:
     """The open blocks: the current one, for deltas without a key, and the keyed ones."""
 
+    __slots__ = (
+        "_current",
+        "_early_annotations",
+        "_had_text",
+        "_keyed",
+        "_late_annotations",
+        "_output",
+        "_phases",
+    )
+
     def __init__(self, output: Output) -> None:
         self._output = output
         self._current: Block | None = None

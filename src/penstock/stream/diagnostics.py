@@ -51,6 +51,8 @@ _LONGEST = 500
 class Diagnostics:
     """The diagnostics of one response. Repeated diagnostics are counted."""
 
+    __slots__ = ("_counts", "_messages")
+
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
         self._messages: dict[str, int] = {}

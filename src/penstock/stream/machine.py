@@ -68,17 +68,40 @@ _PHASES = ("commentary", "final_answer")
 _TEXT, _REFUSAL, _REASONING = BlockKind  # on the hot path a name is cheaper than an enum member
 
 
-def derived_ids(response_id: str) -> Callable[[str], str]:
-    """Return a function that derives ids from the response's id: equally unique, the same on every run."""
-    stem = response_id.partition("_")[2] or response_id
-    if len(stem) > _ID_LIMIT - 16:
-        stem = sha256(stem.encode()).hexdigest()[:32]
-    numbers = count()
-    return lambda prefix: f"{prefix}_{stem}_{next(numbers)}"
+class DerivedIds:
+    """Derives ids from the response's id: equally unique, the same on every run."""
+
+    __slots__ = ("_next", "_stem")
+
+    def __init__(self, response_id: str) -> None:
+        self._stem = response_id.partition("_")[2] or response_id
+        if len(self._stem) > _ID_LIMIT - 16:
+            self._stem = sha256(self._stem.encode()).hexdigest()[:32]
+        self._next = 0
+
+    def __call__(self, prefix: str) -> str:
+        number, self._next = self._next, self._next + 1
+        return f"{prefix}_{self._stem}_{number}"
 
 
 class ResponseStreamStateMachine:
     """One response. `deltas.py` lists its inputs; `apply` accepts any of them."""
+
+    __slots__ = (
+        "_assembler",
+        "_blocks",
+        "_clock",
+        "_diagnostics",
+        "_error_event",
+        "_hosted",
+        "_life",
+        "_output",
+        "_reason",
+        "_response",
+        "_tools",
+        "_usage",
+        "_used_call_ids",
+    )
 
     def __init__(
         self,
@@ -102,14 +125,22 @@ class ResponseStreamStateMachine:
         self._error_event = error_event
         self._life = Lifecycle()
         self._diagnostics = Diagnostics()
-        self._output = Output(count().__next__, new_id or derived_ids(response.id))
+        self._output = Output(count().__next__, new_id or DerivedIds(response.id))
         self._blocks = BlockSet(self._output)
-        self._calls = ToolCallAssembler(
-            self._output, tools if tools is not None else ToolIdentityMap(), used_call_ids, self._diagnostics
-        )
+        self._tools = tools
+        self._used_call_ids = used_call_ids
+        self._assembler: ToolCallAssembler | None = None
         self._hosted: dict[Key, HostedItem] = {}
         self._usage = UsageTally()
         self._reason: FinishReason | None = None
+
+    @property
+    def _calls(self) -> ToolCallAssembler:
+        """The calls of the model; created for the first one, because most responses have none."""
+        if self._assembler is None:
+            tools = self._tools if self._tools is not None else ToolIdentityMap()
+            self._assembler = ToolCallAssembler(self._output, tools, self._used_call_ids, self._diagnostics)
+        return self._assembler
 
     # State
 

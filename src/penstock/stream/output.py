@@ -24,6 +24,8 @@ class Slot(Protocol):
 class Output:
     """The output so far: the slots in order, and the sources of sequence numbers and ids."""
 
+    __slots__ = ("end_current", "new_id", "number", "slots")
+
     def __init__(self, number: Callable[[], int], new_id: Callable[[str], str]) -> None:
         self.number = number
         self.new_id = new_id

@@ -55,6 +55,8 @@ _CITATIONS = {"openresponses": frozenset({"url_citation"})}
 class Permissions:
     """What the stream of one request may contain. `tools` are the tools that the request declares."""
 
+    __slots__ = ("_citations", "_custom", "_gets_sub_events", "_types", "is_strict")
+
     def __init__(self, accent: str, tools: Iterable[Tool]) -> None:
         self.is_strict = accent == "openresponses"
         self._gets_sub_events = accent == "openai"

@@ -9,6 +9,8 @@ from penstock.stream.deltas import UsageDelta
 class UsageTally:
     """The last non-zero count of each field: upstreams repeat their usage, split it, or reset it to zero."""
 
+    __slots__ = ("_cached", "_input", "_output", "_reasoning", "_written", "estimated", "is_known")
+
     def __init__(self) -> None:
         self._input = self._output = self._cached = self._written = self._reasoning = 0
         self.is_known = False

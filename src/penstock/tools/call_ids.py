@@ -32,6 +32,8 @@ def fitting(call_id: str) -> str:
 class CallIds:
     """The call ids of a conversation: each is issued once."""
 
+    __slots__ = ("_next_suffix", "_used")
+
     def __init__(self, used: Collection[str] = ()) -> None:
         self._used = set(used)
         self._next_suffix: dict[str, int] = {}

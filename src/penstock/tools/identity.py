@@ -30,6 +30,16 @@ _Declared = tuple[str, str | None, str]
 class ToolIdentityMap:
     """A bijection: each declared tool has one upstream name, and each upstream name one tool."""
 
+    __slots__ = (
+        "_allowed",
+        "_by_declaration",
+        "_by_upstream_name",
+        "_choice",
+        "_hosted",
+        "_last_number",
+        "_sorted_names",
+    )
+
     def __init__(self, tools: Iterable[Tool] = (), tool_choice: ToolChoice | UnsetType = UNSET) -> None:
         self._by_declaration: dict[_Declared, ToolIdentity] = {}
         self._by_upstream_name: dict[str, ToolIdentity] = {}

@@ -141,6 +141,20 @@ class Attempts:
     by one of ours. `prefer` lists the fingerprints of the conversation's keys, the one to prefer first.
     """
 
+    __slots__ = (
+        "_client_key",
+        "_current",
+        "_number",
+        "_prefer",
+        "_random",
+        "_refused",
+        "_retried",
+        "_retries",
+        "_untried",
+        "_wait_budget",
+        "_waited",
+    )
+
     def __init__(
         self,
         candidates: Sequence[Candidate],
@@ -164,7 +178,7 @@ class Attempts:
         self._current: Attempt | None = None
         # For the current target:
         self._retried = 0
-        self._refused: set[str] = set()
+        self._refused: tuple[str, ...] = ()
 
     def first(self) -> Attempt:
         return self._next_target()
@@ -201,7 +215,7 @@ class Attempts:
             return
         seconds = (error.retry_after if rule.uses_retry_after else None) or rule.rest
         failed.upstream.keys.rest(failed.key, min(seconds, LONGEST_REST))
-        self._refused.add(failed.key)
+        self._refused += (failed.key,)
 
     def _other_key(self, failed: Attempt) -> Attempt | None:
         """Try a key that was not refused since the last wait. A key whose short rest is already over is not
@@ -209,7 +223,7 @@ class Attempts:
         if self._is_own(failed.upstream):
             return None
         if failed.key:
-            self._refused.add(failed.key)
+            self._refused += (failed.key,)
         key = failed.upstream.keys.another(self._refused, self._prefer)
         return None if key is None else self._attempt(failed.upstream, failed.model, key)
 
@@ -222,7 +236,7 @@ class Attempts:
         if self._waited + wait > self._wait_budget:
             return None
         self._retried += 1
-        self._refused = set()
+        self._refused = ()
         return self._attempt(failed.upstream, failed.model, self._key_for(failed.upstream), wait)
 
     def _backoff(self) -> float:
@@ -236,7 +250,7 @@ class Attempts:
         candidate = next(ready, self._untried[0])
         self._untried.remove(candidate)
         self._retried = 0
-        self._refused = set()
+        self._refused = ()
         return self._attempt(candidate.upstream, candidate.model, self._key_for(candidate.upstream))
 
     def _attempt(self, upstream: Upstream, model: str, key: str, wait: float = 0.0) -> Attempt:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from penstock.dialects.chat.citations import Citations
 from penstock.dialects.chat.hosted import Hosted
 from penstock.protocol.content import UrlCitation
 from penstock.stream.deltas import (
@@ -99,12 +98,12 @@ def test_generated_images_are_items() -> None:
 def test_a_tool_is_identified_by_its_index_or_else_its_position(
     tools: list[dict[str, Any]], keys: list[str]
 ) -> None:
-    deltas = Hosted(Citations()).read({"executed_tools": tools})
+    deltas = Hosted().read({"executed_tools": tools})
     assert [each.key for each in of(deltas, ItemDelta)] == [f"executed_tool {key}" for key in keys]
 
 
 def test_a_tool_is_not_repeated_after_its_output() -> None:
-    hosted = Hosted(Citations())
+    hosted = Hosted()
     done = {"executed_tools": [{"type": "search", "index": 0, "output": ""}]}
     assert len(hosted.read(done)) == 1
     assert hosted.read(done) == []
@@ -112,13 +111,13 @@ def test_a_tool_is_not_repeated_after_its_output() -> None:
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", '{"query": 5}', None, "[" * 100_000])
 def test_invalid_arguments_give_an_item_with_an_empty_query(arguments: Any) -> None:
-    [delta] = Hosted(Citations()).read({"executed_tools": [{"type": "search", "arguments": arguments}]})
+    [delta] = Hosted().read({"executed_tools": [{"type": "search", "arguments": arguments}]})
     assert isinstance(delta, ItemDelta)
     assert getattr(delta.item, "action", None) == {"type": "search", "query": ""}
 
 
 @pytest.mark.parametrize("url", ["", "https://a/b.png", "data:text/plain;base64,AA", "data:image/png,AA"])
 def test_an_image_without_its_data_is_reported(url: str) -> None:
-    [delta] = Hosted(Citations()).read({"images": [{"image_url": {"url": url}}]})
+    [delta] = Hosted().read({"images": [{"image_url": {"url": url}}]})
     assert isinstance(delta, DiagnosticDelta)
     assert delta.code == "image_left_out"

@@ -16,6 +16,7 @@ from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.stream_outlet import StreamOutlet
 from penstock.gateway.turn.verdict import Verdict
+from penstock.net.timers import SharedTimers
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response
 from penstock.store.keeper import CacheKeeper
@@ -86,6 +87,7 @@ class Scene:
             self.verdict,
             on_stalled=lambda: self.stalled_at.append(self.clock.now),
             clock=self.clock,
+            timers=SharedTimers(),
         )
 
     def run(self, until: float) -> None:

@@ -6,17 +6,18 @@ import asyncio
 import gc
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from penstock.dialects.pipeline import Pipeline
 from penstock.errors import ServerError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.turn.heartbeats import Heartbeats
-from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN
 from penstock.gateway.turn.turn import Turn
 from penstock.store.contract import LOCAL
+from penstock.stream.machine import ResponseStreamStateMachine
 from tests.gateway.fake_upstreams import FakeUpstream
 from tests.gateway.in_process import SLOW, Caller, Json, call, with_gateway
 
@@ -143,32 +144,69 @@ def test_a_fault_of_the_heartbeats_is_logged_and_costs_nothing(
     assert "OSError" in caplog.text
 
 
+COUNT = "Count from 1 to 3."
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["answered", "stopped"])
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {"stream": True, "store": False},
-        {"stream": True},
-        {"store": False},
-        {"background": True},
-        {"stream": True, "model": "m"},
-        {"model": "m"},
-    ],
-    ids=["stream", "stored stream", "json", "background", "failed stream", "refused"],
+    "more",
+    [{"stream": True}, {"stream": True, "store": False}, {"stream": False}, {"background": True}],
+    ids=["streamed", "not stored", "whole", "background"],
 )
-def test_a_turn_is_freed_as_soon_as_it_has_ended(fields: Json) -> None:
-    """It is not part of a reference cycle: turns that wait for the garbage collector would take memory, and
-    the collector would take time."""
-    failing = FakeUpstream("up", ServerError("planted", status=400))
+def test_an_ended_turn_does_not_wait_for_the_garbage_collector(more: Json, is_stopped: bool) -> None:
+    """A turn holds its request and its answer. In a reference cycle they would stay for a long time."""
 
     async def test(gateway: Gateway) -> None:
-        await call(gateway, input="Hi", **fields)
+        caller = Caller(gateway, input=SLOW if is_stopped else COUNT, **more)
+        if is_stopped:
+            while not len(gateway.turns):
+                await asyncio.sleep(0)
+            gateway.turns.stop(CANCELLED)
+        await caller.task
         await gateway.turns.ended.wait()
-        await asyncio.sleep(0.01)  # the last callbacks
-        assert [each for each in gc.get_objects() if isinstance(each, (Turn, LiveOutlet, Pipeline))] == []
+        await asyncio.sleep(0)  # the task of the demo model ends
+        assert _turns() == 0
 
+    with _without_collector():
+        with_gateway(test)
+
+
+def test_a_turn_whose_client_has_disconnected_does_not_wait_for_the_garbage_collector() -> None:
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input=SLOW, stream=True, store=False)
+        await caller.received(b"response.output_text.delta")
+        caller.disconnect()
+        await caller.task
+        await asyncio.sleep(0)  # the task of the demo model ends
+        assert _turns() == 0
+
+    with _without_collector():
+        with_gateway(test)
+
+
+@pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
+def test_a_failed_turn_does_not_wait_for_the_garbage_collector(is_streamed: bool) -> None:
+    """The traceback of an exception refers to everything around it."""
+
+    async def test(gateway: Gateway) -> None:
+        await call(gateway, model="m", input="Hi", stream=is_streamed)
+        await asyncio.sleep(0)
+        assert _turns() == 0
+
+    with _without_collector():
+        with_gateway(test, FakeUpstream("up", ServerError("planted", status=400)))
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
     gc.collect()
     gc.disable()
     try:
-        with_gateway(test, failing)
+        yield
     finally:
         gc.enable()
+
+
+def _turns() -> int:
+    """The number of turns and state machines in memory."""
+    return sum(isinstance(each, Turn | ResponseStreamStateMachine) for each in gc.get_objects())

@@ -10,8 +10,15 @@ from penstock.protocol.content import UrlCitation
 from penstock.stream.deltas import AnnotationDelta, Delta, DiagnosticDelta
 
 
+def has_citations(chunk: dict[str, Any], delta: dict[str, Any]) -> bool:
+    """Return whether `Citations` has anything to read in a chunk."""
+    return bool(delta.get("annotations") or chunk.get("search_results") or chunk.get("citations"))
+
+
 class Citations:
     """Emits each distinct citation once: vendors repeat the whole list in every chunk."""
+
+    __slots__ = ("_emitted",)
 
     def __init__(self) -> None:
         self._emitted: set[tuple[str, int, int]] = set()
@@ -19,8 +26,6 @@ class Citations:
     def read(self, chunk: dict[str, Any], delta: dict[str, Any]) -> list[Delta]:
         """Return the citations of one chunk: those in its delta, and the sources next to it."""
         deltas: list[Delta] = []
-        if not (delta.get("annotations") or chunk.get("search_results") or chunk.get("citations")):
-            return deltas
         for annotation in objects_of(delta.get("annotations")):
             # Chat Completions nests the fields under the name of the type; some vendors do not.
             fields = object_of(annotation.get(text_of(annotation.get("type")))) or annotation

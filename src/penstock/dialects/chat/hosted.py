@@ -20,8 +20,10 @@ HOSTED_FIELDS = frozenset({"executed_tools", "images"})
 class Hosted:
     """Announces each tool when it first appears and ends it with its output; later entries are repeats."""
 
-    def __init__(self, citations: Citations) -> None:
-        self._citations = citations
+    __slots__ = ("_done", "_images", "citations")
+
+    def __init__(self) -> None:
+        self.citations = Citations()
         self._done: set[str] = set()
         self._images: set[str] = set()
 
@@ -48,7 +50,7 @@ class Hosted:
             self._done.add(key)
         deltas: list[Delta] = [ItemDelta(key, make(tool), done=done)]
         for result in _results(tool):
-            deltas += self._citations.cite(result)
+            deltas += self.citations.cite(result)
         return deltas
 
     def _read_image(self, url: str) -> list[Delta]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.chat.citations import Citations
+from penstock.dialects.chat.citations import has_citations
 from penstock.dialects.chat.common_chunks import ChatCallPiece, CommonChatChunk, read_common
 from penstock.dialects.chat.hosted import HOSTED_FIELDS, Hosted
 from penstock.dialects.chat.markup import Splitter
@@ -87,17 +87,35 @@ LEGACY_CALL = "function_call"
 class ChatReader(RepeatsText):
     """Reads one answer."""
 
+    __slots__ = (
+        "_calls",
+        "_chunks",
+        "_done",
+        "_finished",
+        "_has_output",
+        "_hosted",
+        "_info",
+        "_last_info",
+        "_logprobs",
+        "_message",
+        "_reasoning",
+        "_signed",
+        "_splitter",
+    )
+
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         self._reasoning = Reasoning(plan)
-        self._citations = Citations()
-        self._hosted = Hosted(self._citations)
+        self._hosted: Hosted | None = None
+        """What the vendor did itself; few vendors report it."""
         self._splitter = Splitter.for_plan(plan)
         self._info = UpstreamInfo()
         self._last_info: tuple[Any, ...] = ()
         self._logprobs: list[LogProb] = []
         self._calls: dict[Key, str] = {}
         """The ids of the calls that have started, by key."""
-        self._signed: set[Key] = set()
+        self._signed: dict[Key, None] = {}
+        """The calls whose signatures were sent. An empty set would take three times as much memory."""
         self._message: tuple[dict[str, Any], dict[str, Any]] | None = None
         """A chunk and its choice, if that is a complete message instead of a delta."""
         self._chunks = 0
@@ -227,20 +245,25 @@ class ChatReader(RepeatsText):
         if not present.isdisjoint(REASONING_FIELDS):
             deltas += self._read_reasoning(delta)
         if not present.isdisjoint(HOSTED_FIELDS):
-            deltas += self._hosted.read(delta)
+            deltas += self._hosted_of().read(delta)
         if "content" in present:
             is_thought = "extra_content" in present and _is_thought(delta)
             content = delta["content"]
             deltas += [self._thought(text_of(content))] if is_thought else self._read_content(content)
         if refusal := text_of(delta.get("refusal")):
             deltas += [*self._before_output(), RefusalDelta(refusal)]
-        deltas += self._citations.read(chunk, delta)
+        if has_citations(chunk, delta):
+            deltas += self._hosted_of().citations.read(chunk, delta)
         if not present.isdisjoint(CALL_FIELDS):
             deltas += self._read_calls(delta, whole=whole)
         for name in present.intersection(LEFT_OUT):
             deltas.append(DiagnosticDelta("field_left_out", f"the vendor sent {name!r}, which was left out"))
         self._has_output = self._has_output or bool(deltas)
         return deltas
+
+    def _hosted_of(self) -> Hosted:
+        self._hosted = self._hosted or Hosted()
+        return self._hosted
 
     def _read_reasoning(self, delta: dict[str, Any]) -> list[Delta]:
         deltas = self._reasoning.read(delta)
@@ -347,7 +370,7 @@ class ChatReader(RepeatsText):
             late = DiagnosticDelta("late_signature", "a signature was left out: its call had already started")
             return [] if key in self._signed else [late]
         if deltas:
-            self._signed.add(key)
+            self._signed[key] = None
         return deltas
 
     # The end

@@ -32,10 +32,22 @@ REASONING_FIELDS = frozenset({*PLAIN_FIELDS, *SUMMARY_FIELDS, *DETAIL_FIELDS, *O
 
 _TEXTS = ("text", "summary", "thinking")
 _SECRETS = ("signature", "data")
+_NOTHING = sha256()
 
 
 class Reasoning:
     """Reads the reasoning of one answer."""
+
+    __slots__ = (
+        "_details",
+        "_opaque",
+        "_plain",
+        "_plain_length",
+        "_seals_details",
+        "_seals_text",
+        "_target",
+        "_texts",
+    )
 
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
@@ -46,7 +58,8 @@ class Reasoning:
         self._opaque: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         """The plain text to seal, by the vendor's name of its field."""
-        self._plain = sha256()
+        self._plain = _NOTHING
+        """The hash of the plain text so far."""
         self._plain_length = 0
 
     def read(self, delta: dict[str, Any]) -> list[Delta]:
@@ -66,6 +79,8 @@ class Reasoning:
 
     def plain(self, text: str, field: str) -> list[Delta]:
         """Return the reasoning in a field with plain text."""
+        if self._plain is _NOTHING:
+            self._plain = sha256()
         self._plain.update(text.encode("utf-8", "surrogatepass"))
         self._plain_length += len(text)
         if self._seals_text:

@@ -42,27 +42,25 @@ async def create_response(gateway: Gateway, exchange: Exchange, key: ClientKey |
         prepared = await run_heavy(
             resolved.weight, prepare_any, gateway, exchange, key, resolved, watch, claim=claim
         )
-        if request.background:
+        is_background = request.background
+        del request, resolved  # they may be large, and the turn may be long
+        if is_background:
             await answer_later(gateway, exchange, prepared)
-        else:
-            await _answer(gateway, exchange, prepared)
+            return
+        outlet = _outlet(exchange, prepared)
+        await run_turn(gateway, prepared, outlet, exchange, exchange.channel.on_disconnect)
+        if prepared.verdict.closer == "client" and not prepared.verdict.terminal_sent:
+            exchange.abort()
     finally:
         if claim is not None:
             gateway.idempotency.release(claim)
 
 
-async def _answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:
-    """Run a turn for a waiting client."""
-    keeper, verdict = prepared.keeper, prepared.verdict
+def _outlet(exchange: Exchange, prepared: Prepared) -> StreamOutlet | JsonOutlet:
+    """Return the outlet of a turn for a waiting client."""
+    outlet = StreamOutlet if prepared.verdict.stream else JsonOutlet
     accent = ACCENTS[prepared.accent]()
-    outlet = (
-        StreamOutlet(exchange, accent, keeper, verdict, prepared.head)
-        if verdict.stream
-        else JsonOutlet(exchange, accent, keeper, verdict, prepared.head)
-    )
-    await run_turn(gateway, prepared, outlet, exchange, exchange.channel.on_disconnect)
-    if verdict.closer == "client" and not verdict.terminal_sent:
-        exchange.abort()
+    return outlet(exchange, accent, prepared.keeper, prepared.verdict, prepared.head)
 
 
 async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:

@@ -26,6 +26,8 @@ class ClientRequest:
     """What requests and WebSockets have in common. Header names are in lower case; the values of a repeated
     header are joined by commas."""
 
+    __slots__ = ("_channel", "headers", "method", "path", "query", "request_id", "server_port")
+
     def __init__(self, channel: ClientChannel) -> None:
         self.method, self.path = channel.method, channel.path
         self.query = dict(parse_qsl(channel.query)) if channel.query else {}
@@ -41,6 +43,8 @@ class ClientRequest:
 
 class SocketExchange(ClientRequest):
     """One WebSocket."""
+
+    __slots__ = ("channel",)
 
     def __init__(self, channel: SocketChannel) -> None:
         super().__init__(channel)
@@ -60,6 +64,8 @@ class SocketExchange(ClientRequest):
 
 class Exchange(ClientRequest):
     """One HTTP request and its response. Sending never waits; `drain` does."""
+
+    __slots__ = ("channel", "client_timeout", "cors", "status")
 
     def __init__(self, channel: HttpChannel) -> None:
         super().__init__(channel)

@@ -172,6 +172,8 @@ class Tracer:
     """Calls `keep` with each trace. If the gateway records, traces contain the upstream's bytes. Without
     `keep`, because the turn is not stored, nothing is traced."""
 
+    __slots__ = ("_before", "_clock", "_is_recording", "_keep", "_mask", "is_on")
+
     def __init__(
         self,
         keep: Callable[[Trace], None] | None,

@@ -1,11 +1,11 @@
 """Send heartbeats to a client that waits, and detect one that does not read (decision 10, ask A8).
 
-There is one timer per turn. It looks at the times of the last writes, so that writing costs nothing more.
+There is one timer per turn (they share one of the event loop). It looks at the times of the last writes, so
+that writing costs nothing more.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -13,6 +13,7 @@ from typing import Protocol
 from penstock.gateway.settings import Limits
 from penstock.gateway.telemetry.logs import log_fault
 from penstock.gateway.turn.verdict import Verdict
+from penstock.net.timers import SharedTimer, SharedTimers
 from penstock.protocol.events import Event
 
 _SHORTEST = 0.01
@@ -51,6 +52,18 @@ class HeartbeatOutlet(Protocol):
 class Heartbeats:
     """The heartbeats of one turn, from `start` to `stop`."""
 
+    __slots__ = (
+        "_begins_at",
+        "_clock",
+        "_limits",
+        "_on_stalled",
+        "_outlet",
+        "_timer",
+        "_timers",
+        "_turn",
+        "_verdict",
+    )
+
     def __init__(
         self,
         turn: StreamedTurn,
@@ -60,15 +73,16 @@ class Heartbeats:
         *,
         on_stalled: Callable[[], None],
         clock: Callable[[], float],
+        timers: SharedTimers,
     ) -> None:
         """`on_stalled` is called when the client has stopped reading."""
         self._turn, self._outlet, self._limits, self._verdict = turn, outlet, limits, verdict
-        self._on_stalled, self._clock = on_stalled, clock
+        self._on_stalled, self._clock, self._timers = on_stalled, clock, timers
         self._begins_at = clock() + limits.patience
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: SharedTimer | None = None
 
     def start(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._until_next(), self._check)
+        self._timer = self._timers.call_later(self._until_next(), self._check)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -82,7 +96,7 @@ class Heartbeats:
             log_fault(error, self._verdict.request_id)
             wait = self._limits.comment_every
         if self._timer is not None:  # not stopped in the meantime
-            self._timer = asyncio.get_running_loop().call_later(wait, self._check)
+            self._timer = self._timers.call_later(wait, self._check)
 
     def check(self) -> float:
         """Do what is due; return the seconds until the next check. The stream begins after `patience`, unless

@@ -35,6 +35,8 @@ class StoredEvents:
     """A queue of events that are stored before they are sent. If a caller is cancelled while a batch is being
     stored, the next call returns the same batch."""
 
+    __slots__ = ("_batch", "_keeper", "_verdict", "_waiting")
+
     def __init__(self, keeper: Keeper, verdict: Verdict) -> None:
         self._keeper, self._verdict = keeper, verdict
         self._waiting: list[Event] = []
@@ -94,6 +96,8 @@ class Outlet(Protocol):
 
 class QueuedOutlet(ABC):
     """An outlet that stores events before it sends them."""
+
+    __slots__ = ("_accent", "_events", "_fault", "_is_queued", "_keeper", "_task", "_verdict")
 
     def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict) -> None:
         self._accent, self._keeper, self._verdict = accent, keeper, verdict
@@ -183,6 +187,15 @@ class QueuedOutlet(ABC):
 class LiveOutlet(QueuedOutlet):
     """Sends events as they arrive. If the client disconnects and the turn continues, they are only stored.
     `channel` is the client's connection; None: there is no client."""
+
+    __slots__ = (
+        "_blocked_since",
+        "_channel",
+        "_clock",
+        "has_begun",
+        "last_event",
+        "last_write",
+    )
 
     def __init__(
         self, accent: Accent, keeper: Keeper, verdict: Verdict, channel: ClientChannel | None

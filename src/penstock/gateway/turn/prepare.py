@@ -187,21 +187,24 @@ def _context(
     gateway: Gateway, request: TurnRequest, response: Response, summary: CompactionCodec | None
 ) -> TurnContext:
     services = gateway.services
-    names = [*conversation_names(request.request), response_name(response.id)]
-
-    def accepted(attempt: Attempt) -> None:
-        gateway.affinity.remember(request.tenant, names, attempt)
-
-    def estimate(output: Sequence[Item]) -> UsageDelta:
-        written = summary.written(output) if summary is not None else output
-        return services.estimate(request.request, request.model, written)
-
     return TurnContext(
         answer_bytes=services.settings.limits.answer_bytes,
-        estimate=estimate,
+        estimate=partial(_estimate, services, request, summary),
         count_attempt=services.count_attempt,
-        accepted=accepted,
+        accepted=partial(_accepted, gateway, request, response.id),
     )
+
+
+def _estimate(
+    services: Services, request: TurnRequest, summary: CompactionCodec | None, output: Sequence[Item]
+) -> UsageDelta:
+    written = summary.written(output) if summary is not None else output
+    return services.estimate(request.request, request.model, written)
+
+
+def _accepted(gateway: Gateway, request: TurnRequest, response_id: str, attempt: Attempt) -> None:
+    names = [*conversation_names(request.request), response_name(response_id)]
+    gateway.affinity.remember(request.tenant, names, attempt)
 
 
 def _turn_request(

@@ -7,7 +7,6 @@ one call: a read that takes too long, an outlet that is not ready, a failure.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -28,6 +27,22 @@ class Relay:
     """Receives the body of an upstream's answer (`SourceCallbacks`). The events of one read leave in one
     write, unless other turns would have to wait too long."""
 
+    __slots__ = (
+        "_is_ended",
+        "_most_bytes",
+        "_outlet",
+        "_pipeline",
+        "_read_error",
+        "_rest",
+        "_source",
+        "_source_error",
+        "_tracer",
+        "_verdict",
+        "_waiting",
+        "_wake_up",
+        "_watch",
+    )
+
     def __init__(
         self,
         pipeline: Pipeline,
@@ -42,7 +57,7 @@ class Relay:
         self._source: UpstreamSource
         self._wake_up: asyncio.Future[None] | None = None
         """Set while the coroutine sleeps. Only then, a read is passed on as it arrives."""
-        self._waiting: deque[bytes] = deque()
+        self._waiting: list[bytes] = []
         """Reads that arrived while the coroutine worked."""
         self._rest: Iterator[list[Event]] | None = None
         """The rest of a read that takes long."""
@@ -64,14 +79,14 @@ class Relay:
             with self._watch.waiting():
                 source.start(self)
                 while not await self._catch_up():
-                    await self._sleep()
+                    await self._next_call()
             self._write(pipeline.read_end(), more=True)
         except NetworkError:
             self._write(pipeline.read_cut())
             if not pipeline.has_finished:
                 raise
         finally:
-            self._is_ended = True
+            self._is_ended, self._wake_up = True, None
             self._read_error = self._source_error = None  # their tracebacks refer to this object
             if pipeline.upstream_id:
                 self._verdict.upstream_id = shown(pipeline.upstream_id)
@@ -106,13 +121,11 @@ class Relay:
 
     # In the turn's coroutine
 
-    async def _sleep(self) -> None:
-        wake_up = self._wake_up = asyncio.get_running_loop().create_future()
+    def _next_call(self) -> asyncio.Future[None]:
+        """Pass on what arrives. The result is done when the coroutine has to do something."""
+        self._wake_up = wake_up = asyncio.get_running_loop().create_future()
         self._source.resume()
-        try:
-            await wake_up
-        finally:
-            self._wake_up = None
+        return wake_up
 
     def _wake(self) -> None:
         wake_up, self._wake_up = self._wake_up, None
@@ -130,7 +143,7 @@ class Relay:
                 await asyncio.sleep(0)
                 self._pass_on(self._rest, self._watch.clock())
             elif self._waiting:
-                self._read(self._waiting.popleft())
+                self._read(self._waiting.pop(0))
             elif self._source_error is not None:
                 raise self._source_error
             else:

@@ -49,6 +49,7 @@ _LARGE = 1024 * 1024
 _TOOL_ITEMS = ("additional_tools", "tool_search_output")
 _PARTS = ("content", "output", "summary")
 """Fields of an item that contain content parts."""
+_NO_IDS: frozenset[str] = frozenset()
 
 
 def read_request(body: bytes, default_model: str, limits: Limits) -> CreateResponse:
@@ -161,9 +162,8 @@ def _wrong(code: str, message: str, param: str) -> RequestRefused:
 
 def used_call_ids(request: CreateResponse) -> frozenset[str]:
     """Return the call ids of the conversation so far, which must not be used again (decision 7)."""
-    return frozenset(
-        id for item in _items(request) if isinstance(id := getattr(item, "call_id", None), str) and id
-    )
+    ids = {id for item in _items(request) if isinstance(id := getattr(item, "call_id", None), str) and id}
+    return frozenset(ids) if ids else _NO_IDS
 
 
 def derived_cache_key(request: CreateResponse, tenant: str) -> str:

@@ -37,6 +37,7 @@ async def run_turn(
             prepared.verdict,
             on_stalled=watch.stalled,
             clock=asyncio.get_running_loop().time,
+            timers=gateway.timers,
         )
         heartbeats.start()
     try:
@@ -65,6 +66,8 @@ def close_turn(gateway: Gateway, prepared: Prepared) -> None:
 
 class ClientWatch:
     """Ends a turn when its client disconnects (ask F1) or reads nothing for too long."""
+
+    __slots__ = ("_exchange", "_gateway", "_is_over", "_outlet", "_prepared", "_waiting")
 
     def __init__(self, gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: ClientRequest) -> None:
         self._gateway, self._prepared = gateway, prepared

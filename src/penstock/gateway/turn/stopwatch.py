@@ -9,6 +9,8 @@ from typing import Self
 class Stopwatch:
     """Starts when it is created. `clock` returns monotonic seconds."""
 
+    __slots__ = ("_began", "_waited", "_waiting", "_waiting_since", "clock", "received")
+
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._began = self.received = clock()

@@ -22,6 +22,8 @@ class StreamOutlet(LiveOutlet):
     """Sends server-sent events. The events of one call are sent in one write of complete frames; a large
     frame is sent piece by piece, as the client reads it."""
 
+    __slots__ = ("_exchange", "_head", "_held", "_http", "_large", "_pieces", "is_open")
+
     def __init__(
         self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
     ) -> None:

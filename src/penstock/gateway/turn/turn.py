@@ -89,6 +89,8 @@ class TurnContext(Struct, frozen=True, kw_only=True):
 class UsageEstimate:
     """Estimates the usage of a turn whose upstream does not report it; called by `Pipeline`."""
 
+    __slots__ = ("_context", "_machine", "_request_id", "counted")
+
     def __init__(self, context: TurnContext, machine: ResponseStreamStateMachine, request_id: str) -> None:
         self._context, self._machine, self._request_id = context, machine, request_id
         self.counted: UsageDelta | None = None
@@ -108,6 +110,27 @@ class UsageEstimate:
 
 class Turn:
     """`run` is awaited once. The turn runs in a task of its own, which `stop` cancels."""
+
+    __slots__ = (
+        "_attempts",
+        "_context",
+        "_end",
+        "_estimate",
+        "_is_accepted",
+        "_is_refused",
+        "_outlet",
+        "_pipeline",
+        "_relay",
+        "_request",
+        "_stopped",
+        "_task",
+        "_tracer",
+        "_verdict",
+        "_watch",
+        "id",
+        "known",
+        "tenant",
+    )
 
     def __init__(
         self,
@@ -129,6 +152,7 @@ class Turn:
         )
         self._relay: Relay
         self._outlet: Outlet
+        self._end: asyncio.Future[None]
         self._task: asyncio.Task[None] | None = None
         """Set while the turn runs. A turn that is stopped earlier checks `_stopped`: a task that is cancelled
         before its first step would never run."""
@@ -144,7 +168,7 @@ class Turn:
         task, is_cancelled = asyncio.create_task(self._run(outlet)), False
         while not task.done():
             try:
-                await asyncio.shield(task)
+                await self._end_of(task)
             except asyncio.CancelledError:  # perhaps repeatedly: some libraries cancel until it takes effect
                 is_cancelled = True
                 self.stop(SHUTTING_DOWN)
@@ -172,6 +196,17 @@ class Turn:
             # The outlet refers to the turn: the cycle would keep the request until garbage collection.
             del self._relay, self._outlet
 
+    def _end_of(self, task: asyncio.Task[None]) -> asyncio.Future[None]:
+        """Return a future that is done when the task is. Cancelling it does not cancel the task.
+        `asyncio.wait` does the same, and keeps a kilobyte for each waiting turn."""
+        self._end = task.get_loop().create_future()
+        task.add_done_callback(self._note_end)
+        return self._end
+
+    def _note_end(self, _: asyncio.Task[None]) -> None:
+        if not self._end.done():
+            self._end.set_result(None)
+
     def stop(self, why: StopReason) -> None:
         """Stop the turn from outside; the first reason is used, and none after the terminal event."""
         if self._stopped is None and not self._verdict.terminal_sent:
@@ -195,26 +230,25 @@ class Turn:
 
     async def _answer_or_fail(self, outlet: Outlet) -> None:
         try:
-            await self._answer()
+            try:
+                await self._try_targets()
+            except OpenResponsesError as error:
+                await self._fail(
+                    code_of(error),
+                    error.message,
+                    param=error.param,
+                    wait=error.retry_after,
+                    closer=closer_of(error),
+                )
+                error.__traceback__ = (
+                    None  # breaks a cycle: its frames hold the answer, which holds the error
+                )
+            except DecodeError as error:
+                # The upstream was not called: the request cannot be expressed in its dialect.
+                await self._fail(error.code, str(error), param=error.param or None, closer="gateway")
         except Exception as error:  # a bug of ours: the client gets an error, and the log the details
             log_fault(error, self._verdict.request_id)
             await self._fail_after_fault(outlet)
-
-    async def _answer(self) -> None:
-        try:
-            await self._try_targets()
-        except OpenResponsesError as error:
-            await self._fail(
-                code_of(error),
-                error.message,
-                param=error.param,
-                wait=error.retry_after,
-                closer=closer_of(error),
-            )
-            error.__traceback__ = None  # breaks a cycle: its frames hold the answer, which holds the error
-        except DecodeError as error:
-            # The upstream was not called: the request cannot be expressed in its dialect.
-            await self._fail(error.code, str(error), param=error.param or None, closer="gateway")
 
     async def _try_targets(self) -> None:
         """Try one target after the other, until one has answered or none is left."""
@@ -261,6 +295,7 @@ class Turn:
         self._is_accepted = True
         self._context.accepted(attempt)
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
+        del rendered, traced  # they may be large, and the answer may be long
         try:
             await self._relay.forward(source, upstream.dialect, plan)
             await self._finish()

@@ -30,6 +30,7 @@ from penstock.net.server.request_heads import HeadParser, RequestHead
 from penstock.net.server.response_heads import whole_response
 from penstock.net.server.state import ServerState
 from penstock.net.server.websocket import WebSocketConnection, shake_hands
+from penstock.net.timers import SharedTimer
 
 HEAD_SECONDS = 30.0
 IDLE_SECONDS = 75.0
@@ -47,6 +48,27 @@ UNSENT_BYTES = 64 * 1024
 
 
 class ClientConnection(asyncio.Protocol):
+    __slots__ = (
+        "_body_left",
+        "_chunks",
+        "_deadline",
+        "_drained",
+        "_heads",
+        "_input",
+        "_is_in_head",
+        "_is_reading",
+        "_is_stopping",
+        "_loop",
+        "_next_parse",
+        "_request",
+        "_server",
+        "_stalled",
+        "_timer",
+        "_transport",
+        "is_writable",
+        "server_port",
+    )
+
     def __init__(self, server: ServerState, server_port: int) -> None:
         self._server, self.server_port = server, server_port
         self.is_writable = True
@@ -64,7 +86,7 @@ class ClientConnection(asyncio.Protocol):
         self._deadline = math.inf
         self._is_in_head = True
         """Whether `_deadline` is that of a head."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: SharedTimer | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
 
@@ -329,14 +351,14 @@ class ClientConnection(asyncio.Protocol):
         if self._timer is None or self._timer.when() > self._deadline:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+            self._timer = self._server.timers.call_at(self._deadline, self._check_deadline)
 
     def _check_deadline(self) -> None:
         self._timer = None
         if self._deadline == math.inf:
             return
         if self._loop.time() < self._deadline:
-            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+            self._timer = self._server.timers.call_at(self._deadline, self._check_deadline)
         elif not self._transport.get_write_buffer_size():
             self._transport.close()
         elif self._is_in_head or self._server.client_timeout() is None:

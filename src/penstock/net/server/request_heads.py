@@ -64,12 +64,15 @@ class RequestHead:
 class HeadParser:
     """Reads one head after the other from the beginning of a buffer."""
 
+    __slots__ = ("_fed", "_is_complete", "_parser", "_skipped", "_target", "headers", "method")
+
     def __init__(self) -> None:
         self._restart()
         self._skipped = 0
 
     def _restart(self) -> None:
-        self._parser: HttpRequestParser | None = HttpRequestParser(self)
+        self._parser: HttpRequestParser | None = None
+        """Only while a head is read: a request may be answered for a long time."""
         self._fed = 0
         self._is_complete = False
         self.method = "?"
@@ -112,7 +115,7 @@ class HeadParser:
         self._skipped += before - len(buffer)
 
     def _feed(self, data: bytes) -> None:
-        assert self._parser is not None
+        self._parser = self._parser or HttpRequestParser(self)
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:

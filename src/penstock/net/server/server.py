@@ -11,6 +11,7 @@ from typing import Any
 from penstock.net.server.channels import ChannelHandler
 from penstock.net.server.connection import HEAD_SECONDS, ClientConnection
 from penstock.net.server.state import Refuser, ServerConnection
+from penstock.net.timers import SharedTimers
 
 SHUTDOWN_SECONDS = 300.0
 """For how long a client may read its last response over TLS, which does not tell how much is left."""
@@ -37,6 +38,7 @@ class Server:
         self.handler, self.refuser = handler, refuser
         self.client_timeout, self.message_bytes = client_timeout, message_bytes
         self.tls = tls
+        self.timers = SharedTimers()
         self._listeners: list[asyncio.Server] = []
         self._connections: set[ServerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from penstock.net.server.channels import ChannelHandler, Headers
 from penstock.net.server.refusals import ServerRefusal
+from penstock.net.timers import SharedTimers
 
 
 class Refuser(Protocol):
@@ -40,6 +41,7 @@ class ServerState(Protocol):
     """Size limit of a WebSocket message."""
     client_timeout: Callable[[], float | None]
     """Returns the seconds after which a client that reads nothing is disconnected; this may change."""
+    timers: SharedTimers
 
     def add(self, connection: ServerConnection) -> None: ...
 

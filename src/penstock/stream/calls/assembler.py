@@ -86,6 +86,8 @@ POLICY: dict[tuple[Sighting, Sighting], AssemblyRule] = {
 class ToolCallAssembler:
     """Assembles the calls of one response."""
 
+    __slots__ = ("_blocks", "_by_id", "_by_key", "_call_ids", "_claimed", "_diagnostics", "_output", "_tools")
+
     def __init__(
         self,
         output: Output,
