@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import zlib
+from collections.abc import Callable
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -22,7 +23,7 @@ def raw_deflate(data: bytes) -> bytes:
     return encoder.compress(data) + encoder.flush()
 
 
-ENCODERS = {
+ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data, mtime=0),
     "x-gzip": lambda data: gzip.compress(data, mtime=0),
     "deflate": zlib.compress,
