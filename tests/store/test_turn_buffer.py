@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from penstock.store.turn_buffer import TurnBuffer, size_of_events
+from penstock.store.turn_buffer import TurnBuffer, size_of_events, wait_briefly
 from tests.store.builders import closed, event, events, item, items, opened, trace
 
 
@@ -175,5 +175,32 @@ def test_recent_events_stay_in_the_buffer_and_are_taken_once_for_the_recent_ones
         log(buffer, 5, 6)
         buffer.settle(part)
         assert buffer.take_log().events == events(5, 6)
+
+    run(body)
+
+
+def test_a_brief_wait_ends_with_the_future_or_with_the_time() -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        loop.call_soon(done.set_result, None)
+        async with asyncio.timeout(10):
+            await wait_briefly(done, 3600)
+            await wait_briefly(done, 3600)
+            await wait_briefly(loop.create_future(), 0.001)
+
+    run(body)
+
+
+def test_a_cancelled_wait_leaves_the_future_alone() -> None:
+    async def body() -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(wait_briefly(done, 3600))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert waiting.cancelled()
+        assert not done.done()
+        done.set_result(None)
 
     run(body)

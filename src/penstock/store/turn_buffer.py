@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -62,6 +63,27 @@ class ChangeSignal:
             for future in self._futures:
                 if not future.done():
                     future.set_result(None)
+
+
+async def wait_briefly(done: asyncio.Future[Any], seconds: float) -> None:
+    """Wait for a future, but no longer than so many seconds. Every stored turn waits twice, and
+    `asyncio.wait` would cost several times as much."""
+    if done.done():
+        return
+    loop = asyncio.get_running_loop()
+    wake_up = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not wake_up.done():
+            wake_up.set_result(None)
+
+    timer = loop.call_later(seconds, wake)
+    done.add_done_callback(wake)
+    try:
+        await wake_up
+    finally:
+        timer.cancel()
+        done.remove_done_callback(wake)
 
 
 class TurnBuffer:

@@ -45,7 +45,7 @@ from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
 from penstock.store.sqlite.writer import WriteLimits, Writer, log_lost
-from penstock.store.turn_buffer import TurnBuffer, size_of_events
+from penstock.store.turn_buffer import TurnBuffer, size_of_events, wait_briefly
 
 _PATIENCE = 0.25
 """Seconds that a caller waits for the disk (decision 17)."""
@@ -126,7 +126,7 @@ class SqliteStore:
         self._writer.queued += running.size
         self._writer.schedule(running)
         if not self._writer.is_failing:
-            await asyncio.wait({running.row_write}, timeout=patience)
+            await wait_briefly(running.row_write, patience)
         return running.is_stored
 
     async def _write_now(self, turn: Opened, patience: float) -> None:
@@ -204,7 +204,7 @@ class SqliteStore:
 
     async def _wait_for_end(self, running: TurnBuffer, patience: float) -> None:
         if not self._writer.is_failing:
-            await asyncio.wait({running.end_write}, timeout=patience)
+            await wait_briefly(running.end_write, patience)
 
     def _discard_excess(self) -> None:
         """Discard ended turns that cannot be written, oldest first, until the rest is within the limit."""
