@@ -163,3 +163,21 @@ async def test_what_it_knows_of_the_request(client: FakeClient) -> None:
     [channel] = client.app.channels
     assert (channel.method, channel.path, channel.query) == ("GET", "/a b", "c=%20")
     assert (channel.headers, channel.server_port) == ({"x-one": "1"}, 8080)
+
+
+@with_client
+async def test_a_client_that_reads_again_makes_its_channel_writable(client: FakeClient) -> None:
+    """Also after the end of the response, when the connection waits for the next request."""
+    await client.send(WAIT, b"12345")
+    [channel] = client.app.channels
+    channel.begin(200, [])
+    for write in (channel.write, channel.end):
+        client.transport.is_client_reading = False
+        write(b"x" * 200_000)
+        assert not channel.is_writable
+        draining = asyncio.create_task(channel.drain())
+        await client.settle()
+        assert not draining.done()
+        client.transport.read_all()
+        await draining
+        assert channel.is_writable
