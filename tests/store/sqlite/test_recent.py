@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from penstock.store.contract import LOCAL, LoggedEvent
+from penstock.store.contract import LOCAL, LoggedEvent, Trace
 from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.store import SqliteStore
 from penstock.store.sqlite.writer import WriteLimits
@@ -152,7 +152,7 @@ def test_another_process_reads_the_recent_events_of_a_running_turn(tmp_path: Pat
     use_store(path, body, limits=NEVER)
 
 
-def test_a_turn_with_new_traces_is_written_to_its_own_rows(tmp_path: Path) -> None:
+def test_a_turn_with_new_traces_is_written_to_its_own_rows_unless_they_are_reads(tmp_path: Path) -> None:
     """Traces have no numbers, so nothing would show which of them are in both places."""
     path = tmp_path / "store.db"
 
@@ -160,8 +160,15 @@ def test_a_turn_with_new_traces_is_written_to_its_own_rows(tmp_path: Path) -> No
         await store.open(opened("resp_1"))
         store.trace("resp_1", [trace(1)])
         await write(store, "resp_1", 0, 2)
-        assert counts(path) == (0, 1)
-        assert await store.traces(LOCAL, "resp_1") == [trace(1)]
+        assert counts(path) == (1, 0)
+        failure = Trace("failure", 100.0, b"{}")
+        store.trace("resp_1", [failure])
+        await write(store, "resp_1", 2, 4)
+        assert counts(path) == (1, 1)
+        assert await store.traces(LOCAL, "resp_1") == [trace(1), failure]
+        store.trace("resp_1", [trace(2)])
+        await store._writer.flush()
+        assert not store._turns["resp_1"].traces, "without events there is nothing else to write"
 
     use_store(path, body, limits=NEVER)
 

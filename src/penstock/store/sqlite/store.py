@@ -155,7 +155,9 @@ class SqliteStore:
         ):
             running.dropped += len(events)
             return
-        running.log(events, size)
+        running.events += events
+        running.size += size
+        running.changed.notify()
         writer.queued += size
         if soon or running.size >= self._bounds.gathered:
             writer.schedule(running)

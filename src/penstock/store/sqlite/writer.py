@@ -236,10 +236,12 @@ class Writer:
             batch.clear = move_recent if self._has_lost_recent else clear_recent
         elif now >= self._gather_until:
             for id, running in self._gathering.items():
-                if running.traces:
+                log = running.take_log()
+                # Other traces show why a turn hangs. Reads are many, and can wait for the next rows.
+                if not log.events or any(trace.kind != "read" for trace in running.traces):
                     turns[id] = running
                 else:
-                    batch.logs.append((running, running.take_log()))
+                    batch.logs.append((running, log))
             self._gathering = {}
         batch.parts += [(running, running.take()) for running in turns.values()]
         return batch
