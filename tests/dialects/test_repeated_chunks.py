@@ -140,8 +140,8 @@ def learned(data: bytes, text: str) -> RepeatedChunk:
 
 def test_a_chunk_with_another_text_is_recognised() -> None:
     repeated = learned(sse("a"), "a")
-    for text in ("some more", "a", "ü"):
-        data = sse(text).replace(b"\\u00fc", "ü".encode())
+    for text in ("some more", "a", "ü", '"', "\\", "\n", '","content":"x'):
+        data = sse(text)
         assert repeated.text_in(data) == text
         assert repeated.text_of(framed(data)) == text
 
@@ -150,9 +150,6 @@ def test_a_chunk_with_another_text_is_recognised() -> None:
     "data",
     [
         sse(""),
-        sse('"'),
-        sse("\\"),
-        sse("\n"),
         sse("a", id="other"),
         sse("a", finish="stop"),
         sse("a")[:-1],
@@ -184,10 +181,10 @@ def test_a_frame_that_was_not_a_read_of_its_own_is_recognised_only_as_a_frame() 
 @pytest.mark.parametrize(
     "data",
     [
-        sse("a").replace(b'"a"', b'"\\u0061"'),
+        sse("b"),
         sse("a").replace(b"}]", b'},{"content":"a"}]'),
     ],
-    ids=["with escapes", "with the key twice"],
+    ids=["with another text", "with the key twice"],
 )
 def test_a_chunk_whose_text_is_not_found_without_doubt_is_not_learned(data: bytes) -> None:
     repeated = learned(data, "a")

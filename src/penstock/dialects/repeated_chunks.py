@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from penstock.sse import Frame
 
-_PLAIN_BYTES = re.compile(rb'[^"\\\x00-\x1f]+').fullmatch
-_PLAIN_TEXT = re.compile(r'[^"\\\x00-\x1f]+').fullmatch
-"""The JSON of a text without escapes: what is between the quotes is the text."""
+_decode_text = msgspec.json.Decoder(str).decode
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MOST_MISSES = 4
 """After this many chunks in a row that did not repeat the one before, a stream is not tried any more."""
 
@@ -40,7 +41,7 @@ class RepeatedChunk:
     def __init__(self) -> None:
         self._event: str | None = None
         self._begin = self._end = ""
-        """The data of a frame before and after its text; empty: nothing is known."""
+        """The data of a frame before and after its text in quotes; empty: nothing is known."""
         self._head = self._tail = b""
         """The same for a read that is one frame."""
         self._misses = 0
@@ -50,29 +51,19 @@ class RepeatedChunk:
         head, tail = self._head, self._tail
         if not head or not data.startswith(head) or not data.endswith(tail):
             return None
-        text = data[len(head) : -len(tail)]
-        if len(text) + len(head) + len(tail) != len(data) or not _PLAIN_BYTES(text):
-            return None
-        try:
-            decoded = text.decode()
-        except UnicodeDecodeError:
-            return None
-        self._misses = 0
-        return decoded
+        text = _text(data[len(head) : -len(tail)])
+        if text is not None:
+            self._misses = 0
+        return text
 
     def text_of(self, frame: Frame) -> str | None:
         """Return the text of a frame that is a repeated chunk; None if it is anything else."""
         data, begin, end = frame.data, self._begin, self._end
-        if not begin or not data.startswith(begin) or not data.endswith(end):
+        if not begin or not data.startswith(begin) or not data.endswith(end) or frame.event != self._event:
             return None
-        text = data[len(begin) : -len(end)]
-        if (
-            len(text) + len(begin) + len(end) != len(data)
-            or frame.event != self._event
-            or not _PLAIN_TEXT(text)
-        ):
-            return None
-        self._misses = 0
+        text = _text(data[len(begin) : -len(end)])
+        if text is not None:
+            self._misses = 0
         return text
 
     def learn(self, frame: Frame, key: str, text: str) -> None:
@@ -84,9 +75,9 @@ class RepeatedChunk:
         at = data.find(key) + len(key)
         if data.startswith(" ", at):
             at += 1
-        if data.startswith(f'"{text}"', at):
-            self._event = frame.event
-            self._begin, self._end = data[: at + 1], data[at + 1 + len(text) :]
+        found = _JSON_STRING.match(data, at)
+        if found is not None and _text(found[0]) == text:
+            self._event, self._begin, self._end = frame.event, data[:at], data[found.end() :]
 
     def learn_read(self, data: bytes, frame: Frame) -> None:
         """Remember that this frame, which was learned or recognised, was a read of its own. Otherwise, a part
@@ -101,3 +92,11 @@ class RepeatedChunk:
 
     def forget(self) -> None:
         self._begin, self._head = "", b""
+
+
+def _text(json: str | bytes) -> str | None:
+    """Return the text in this JSON; None if it is anything else, or empty: that may have another meaning."""
+    try:
+        return _decode_text(json) or None
+    except (msgspec.DecodeError, UnicodeError):
+        return None
