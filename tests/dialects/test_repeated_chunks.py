@@ -19,7 +19,7 @@ from penstock.sse import Frame
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.dialects.chat_streams import chunk, plan
 
-KEY = '"content":'
+KEY = b'"content":'
 
 
 def opened() -> Pipeline:
@@ -70,7 +70,7 @@ def filtered(text: str) -> Any:
 def reads_of_a_stream(draw: st.DrawFn) -> list[bytes]:
     """Chunks with few differences, written in various ways, in reads that mostly hold one each."""
     reads = []
-    for text in draw(st.lists(TEXTS, min_size=2, max_size=8)):
+    for text in draw(st.lists(TEXTS, min_size=2, max_size=16)):
         made = chunk({"content": text}, id=draw(st.sampled_from(["c", "c", "c", "d"])))
         if draw(st.integers(0, 9)) == 0:
             made = draw(
@@ -107,43 +107,80 @@ class NeverRepeated(RepeatedChunk):
     def text_in(self, data: bytes) -> None:  # noqa: ARG002
         return None
 
-    def text_of(self, frame: Frame) -> None:  # noqa: ARG002
-        return None
+    def texts_in(self, data: bytes, begin: int) -> tuple[list[str], int]:  # noqa: ARG002
+        return [], begin
 
 
-@given(reads_of_a_stream())
-def test_recognising_repeated_chunks_makes_no_difference(reads: list[bytes]) -> None:
-    """Whether every chunk is a read of its own, or all arrive at once."""
-    reads.append(b"data: [DONE]\n\n")
+def assert_nothing_differs(reads: list[bytes]) -> None:
+    """Check that recognising chunks makes no difference, whether every chunk is a read of its own or not."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "RepeatedChunk", NeverRepeated)
         expected = translated(*reads)
     assert translated(*reads) == expected
-    assert translated(b"".join(reads)) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "_LONG_READ", 0)
+        assert translated(b"".join(reads)) == expected
+        assert translated(*reads) == expected
+
+
+@given(reads_of_a_stream())
+def test_recognising_repeated_chunks_makes_no_difference(reads: list[bytes]) -> None:
+    assert_nothing_differs([*reads, b"data: [DONE]\n\n"])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"reasoning_content": "hm"},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "abc", "id": "r", "index": 0}]},
+        {"tool_calls": [{"index": 0, "id": "call", "function": {"name": "f", "arguments": "{}"}}]},
+        {"content": "a", "annotations": [{"type": "url_citation", "url_citation": {"url": "https://a.b"}}]},
+        {"refusal": "no"},
+        {},
+    ],
+)
+def test_a_chunk_after_another_one_is_read_anew(other: Any) -> None:
+    same = [sse(text) for text in ("a", "b", "c")]
+    between = f"data: {json.dumps(chunk(other))}\n\n".encode()
+    assert_nothing_differs([*same, between, *same, b"data: [DONE]\n\n"])
 
 
 def sse(text: str, **fields: Any) -> bytes:
     return f"data: {json.dumps(chunk({'content': text}, **fields))}\n\n".encode()
 
 
-def framed(data: bytes, event: str | None = None) -> Frame:
-    text = data.decode("utf-8", "replace")
-    return Frame(event, text.removeprefix("data: ").removesuffix("\n\n"))
-
-
 def learned(data: bytes, text: str) -> RepeatedChunk:
     repeated = RepeatedChunk()
-    repeated.learn(framed(data), KEY, text)
-    repeated.learn_read(data, framed(data))
+    repeated.learn(data, Frame(None, data.decode().removeprefix("data: ").removesuffix("\n\n")), KEY, text)
     return repeated
+
+
+TEXT = ("some more", "a", "ü", '"', "\\", "\n", '","content":"x', "\n\n")
 
 
 def test_a_chunk_with_another_text_is_recognised() -> None:
     repeated = learned(sse("a"), "a")
-    for text in ("some more", "a", "ü", '"', "\\", "\n", '","content":"x'):
-        data = sse(text)
-        assert repeated.text_in(data) == text
-        assert repeated.text_of(framed(data)) == text
+    for text in TEXT:
+        assert repeated.text_in(sse(text)) == text
+
+
+def test_many_chunks_with_other_texts_are_recognised_up_to_another_chunk() -> None:
+    repeated, same = learned(sse("a"), "a"), b"".join(map(sse, TEXT))
+    for cut in range(len(sse("a"))):
+        assert repeated.texts_in(same + sse("a")[:cut], 0) == (list(TEXT), len(same))
+    for other in (sse("a")[:-1], sse("a", id="other"), sse(""), b": comment\n\n", b"\n" + sse("a")):
+        assert repeated.texts_in(b"before" + same + other + same, 6) == (list(TEXT), 6 + len(same))
+    assert repeated.texts_in(same, 1) == ([], 1)
+
+
+def test_chunks_are_recognised_some_at_a_time() -> None:
+    repeated, data, texts, begin = learned(sse("a"), "a"), sse("word") * 1000, 0, 0
+    while begin < len(data):
+        found, end = repeated.texts_in(data, begin)
+        assert 0 < len(found) < 200
+        assert end == begin + len(found) * len(sse("word"))
+        texts, begin = texts + len(found), end
+    assert texts == 1000
 
 
 @pytest.mark.parametrize(
@@ -160,61 +197,37 @@ def test_a_chunk_with_another_text_is_recognised() -> None:
     ],
 )
 def test_anything_else_is_not(data: bytes) -> None:
-    repeated = learned(sse("a"), "a")
-    assert repeated.text_in(data) is None
-    if data != sse("a")[:-1] and b"\xff" not in data:  # a frame of these is a repeated one
-        assert repeated.text_of(framed(data)) is None
-
-
-def test_a_frame_with_another_name_is_not() -> None:
-    assert learned(sse("a"), "a").text_of(framed(sse("a"), "error")) is None
-
-
-def test_a_frame_that_was_not_a_read_of_its_own_is_recognised_only_as_a_frame() -> None:
-    repeated = RepeatedChunk()
-    repeated.learn(framed(sse("a")), KEY, "a")
-    repeated.learn_read(sse("a")[5:], framed(sse("a")))
-    assert repeated.text_of(framed(sse("b"))) == "b"
-    assert repeated.text_in(sse("b")) is None
+    assert learned(sse("a"), "a").text_in(data) is None
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "text"),
     [
-        sse("b"),
-        sse("a").replace(b"}]", b'},{"content":"a"}]'),
+        (sse("a") + b"data: {", "a"),
+        (sse("a")[3:], "a"),
+        (sse("b"), "a"),
+        (sse("a").replace(b"}]", b'},{"content":"a"}]'), "a"),
     ],
-    ids=["with another text", "with the key twice"],
+    ids=["with the next chunk", "without its beginning", "with another text", "with the key twice"],
 )
-def test_a_chunk_whose_text_is_not_found_without_doubt_is_not_learned(data: bytes) -> None:
-    repeated = learned(data, "a")
-    assert repeated.text_in(data) is None
-    assert repeated.text_of(framed(data)) is None
-
-
-@pytest.mark.parametrize(
-    "data", [sse("a") + b"data: {", sse("a")[3:]], ids=["with the next chunk", "without its beginning"]
-)
-def test_a_read_that_is_not_just_a_frame_is_not_learned(data: bytes) -> None:
-    repeated = RepeatedChunk()
-    repeated.learn(framed(sse("a")), KEY, "a")
-    repeated.learn_read(data, framed(sse("a")))
-    assert repeated.text_in(data) is None
+def test_a_chunk_whose_text_is_not_found_without_doubt_is_not_learned(data: bytes, text: str) -> None:
+    assert learned(data, text).text_in(data) is None
 
 
 def test_a_stream_that_never_repeats_a_chunk_is_not_tried_forever() -> None:
     repeated = RepeatedChunk()
     for number in range(10):
         data = sse("a", id=str(number))
-        assert repeated.text_of(framed(data)) is None
-        repeated.learn(framed(data), KEY, "a")
-    assert repeated.text_of(framed(data)) is None
+        frame = Frame(None, data.decode().removeprefix("data: ").removesuffix("\n\n"))
+        assert repeated.text_in(data) is None
+        repeated.learn(data, frame, KEY, "a")
+        repeated.forget()
+    repeated.learn(data, frame, KEY, "a")
+    assert repeated.text_in(data) is None
 
 
 def test_a_forgotten_chunk_is_not_recognised() -> None:
     repeated = learned(sse("a"), "a")
-    repeated.forget_reads()
-    assert repeated.text_in(sse("a")) is None
-    assert repeated.text_of(framed(sse("a"))) == "a"
     repeated.forget()
-    assert repeated.text_of(framed(sse("a"))) is None
+    assert repeated.text_in(sse("a")) is None
+    assert repeated.texts_in(sse("a"), 0) == ([], 0)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from penstock.dialects.client_rules import ClientRules, has_rules
 from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan, ReadDialect, Reader
-from penstock.dialects.repeated_chunks import RepeatedChunk, RepeatsText
+from penstock.dialects.repeated_chunks import MOST_MISSES, RepeatedChunk, RepeatsText
 from penstock.errors import KINDS, BridgeError, FrameTooLarge, OpenResponsesError, ProtocolError, ServerError
 from penstock.failures import ERROR_TYPES
 from penstock.protocol.errors import Diagnostic
@@ -51,6 +51,9 @@ PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageD
 arguments."""
 
 _IN_PROGRESS = ResponseStreamPhase.IN_PROGRESS  # on the hot path a name is cheaper than an enum member
+_BLANK_LINE = b"\n\n"
+_LONG_READ = 2048
+"""Bytes. A longer read probably has several chunks."""
 _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
 Mask = Callable[[list[Delta]], list[Delta]]
@@ -184,11 +187,25 @@ class Pipeline:
             return self._read_body(self._body, data)
         text = self._repeated.text_in(data)
         if text is not None:
-            try:
-                return (self._machine.text(text),)
-            except BridgeError:
-                return (self._apply([TextDelta(text)]),)  # which reports it
-        self._repeated.forget_reads()
+            return (self._write([text]),)
+        return self._read_in_steps(data) if len(data) > _LONG_READ else self._read_piece(data)
+
+    def _read_in_steps(self, data: bytes) -> Iterator[list[Event]]:
+        """Read many chunks. If they may repeat, one is read alone, so that the next ones are recognised."""
+        begin, misses = 0, 0 if isinstance(self._reader, RepeatsText) else MOST_MISSES
+        while begin < len(data) and not self.is_answered:
+            texts, begin = self._repeated.texts_in(data, begin)
+            if texts:
+                misses = 0
+                yield self._write(texts)
+                continue
+            end = data.find(_BLANK_LINE, begin) if misses < MOST_MISSES else -1
+            piece = data[begin : end + len(_BLANK_LINE)] if end >= 0 else data[begin:]
+            yield from self._read_piece(piece)
+            begin, misses = begin + len(piece), misses + 1
+
+    def _read_piece(self, data: bytes) -> Iterable[list[Event]]:
+        self._repeated.forget()
         try:
             frames = self._decoder.feed(data)
         except FrameTooLarge as error:
@@ -201,9 +218,25 @@ class Pipeline:
         if len(deltas) == 1 and deltas[0].__class__ in PLAIN and self.has_output and self.failure is None:
             # Nearly every read is one piece of what the model writes: nothing has to be masked or permitted.
             if len(frames) == 1:
-                self._repeated.learn_read(data, frames[0])
+                self._learn(data, frames[0], deltas[0])
             return (self._apply(deltas),)
         return (self._accept(deltas),)
+
+    def _learn(self, data: bytes, frame: Frame, delta: Delta) -> None:
+        """Remember bytes that are one piece of text: the next one may repeat everything else."""
+        reader = self._reader
+        if isinstance(reader, RepeatsText) and reader.text_key and isinstance(delta, TextDelta):
+            self._repeated.learn(data, frame, reader.text_key, delta.text)
+
+    def _write(self, texts: list[str]) -> list[Event]:
+        """Return the events of pieces of text that need no decoding."""
+        events: list[Event] = []
+        for text in texts:
+            try:
+                events += self._machine.text(text)
+            except BridgeError:
+                return events + self._apply([TextDelta(text)])  # which reports it
+        return events
 
     def read_end(self) -> list[Event]:
         """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""
@@ -315,28 +348,14 @@ class Pipeline:
 
     def _read_frames(self, frames: list[Frame]) -> list[Delta]:
         """Return the deltas of these frames. Nothing after the end of an answer is read."""
-        reader, repeated = self._reader, self._repeated
+        reader = self._reader
         deltas: list[Delta] = []
         for frame in frames:
-            text = repeated.text_of(frame)
-            if text is not None:
-                deltas.append(TextDelta(text))
-                continue
             deltas += reader.feed(frame)
             if reader.is_over:
                 self.is_answered = True
                 return deltas + reader.end()
-            self._learn(frame, deltas)
         return deltas
-
-    def _learn(self, frame: Frame, deltas: list[Delta]) -> None:
-        """Remember a frame that is one piece of text: the next one may repeat everything else."""
-        key = self._reader.text_key if isinstance(self._reader, RepeatsText) else None
-        last = deltas[-1] if key is not None else None
-        if key is not None and isinstance(last, TextDelta):
-            self._repeated.learn(frame, key, last.text)
-        else:
-            self._repeated.forget()
 
     def _rest(self) -> list[Delta]:
         if self._body is not None:

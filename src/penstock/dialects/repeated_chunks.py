@@ -14,9 +14,11 @@ import msgspec
 from penstock.sse import Frame
 
 _decode_text = msgspec.json.Decoder(str).decode
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_MOST_MISSES = 4
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+MOST_MISSES = 4
 """After this many chunks in a row that did not repeat the one before, a stream is not tried any more."""
+_AT_ONCE = 8 * 1024
+"""Bytes of repeated chunks that are read before other streams may have their turn."""
 
 
 class RepeatsText:
@@ -29,21 +31,17 @@ class RepeatsText:
     __slots__ = ("text_key",)
 
     def __init__(self) -> None:
-        self.text_key: str | None = None
+        self.text_key: bytes | None = None
 
 
 class RepeatedChunk:
-    """Recognises chunks that repeat the last one: as frames, and as whole reads, which are not even split
-    into frames."""
+    """Recognises chunks that repeat the last one."""
 
-    __slots__ = ("_begin", "_end", "_event", "_head", "_misses", "_tail")
+    __slots__ = ("_head", "_misses", "_tail")
 
     def __init__(self) -> None:
-        self._event: str | None = None
-        self._begin = self._end = ""
-        """The data of a frame before and after its text in quotes; empty: nothing is known."""
         self._head = self._tail = b""
-        """The same for a read that is one frame."""
+        """The bytes of the last chunk before and after its text in quotes; empty: nothing is known."""
         self._misses = 0
 
     def text_in(self, data: bytes) -> str | None:
@@ -56,45 +54,51 @@ class RepeatedChunk:
             self._misses = 0
         return text
 
-    def text_of(self, frame: Frame) -> str | None:
-        """Return the text of a frame that is a repeated chunk; None if it is anything else."""
-        data, begin, end = frame.data, self._begin, self._end
-        if not begin or not data.startswith(begin) or not data.endswith(end) or frame.event != self._event:
-            return None
-        text = _text(data[len(begin) : -len(end)])
+    def texts_in(self, data: bytes, begin: int) -> tuple[list[str], int]:
+        """Return the texts of the repeated chunks at this place of a read, as many as there are in a few
+        kilobytes, and where they end."""
+        head, tail = self._head, self._tail
+        texts: list[str] = []
+        if not head or not data.startswith(head, begin):
+            return texts, begin
+        *complete, last = data[begin + len(head) : begin + _AT_ONCE].split(tail + head)
+        for json in complete:
+            text = _text(json)
+            if text is None:
+                last = json
+                break
+            texts.append(text)
+            begin += len(head) + len(json) + len(tail)
+        # After the last text, there is another chunk, or the rest of its own is not here.
+        json, has_end, _ = last.partition(tail)
+        text = _text(json) if has_end else None
         if text is not None:
+            texts.append(text)
+            begin += len(head) + len(json) + len(tail)
+        if texts:
             self._misses = 0
-        return text
+        return texts, begin
 
-    def learn(self, frame: Frame, key: str, text: str) -> None:
-        """Remember a frame with this text, which must be found in it without doubt."""
-        self.forget()
-        data, self._misses = frame.data, self._misses + 1
-        if self._misses > _MOST_MISSES or data.count(key) != 1:
+    def learn(self, data: bytes, frame: Frame, key: bytes, text: str) -> None:
+        """Remember bytes that are one frame with this text. They must be just that frame: otherwise a part of
+        it came before, or a part of the next one is in them. And the text must be found without doubt."""
+        if self._misses >= MOST_MISSES or data != b"data: %b\n\n" % frame.data.encode("utf-8", "replace"):
+            return
+        self._misses += 1
+        if data.count(key) != 1:
             return
         at = data.find(key) + len(key)
-        if data.startswith(" ", at):
+        if data.startswith(b" ", at):
             at += 1
         found = _JSON_STRING.match(data, at)
         if found is not None and _text(found[0]) == text:
-            self._event, self._begin, self._end = frame.event, data[:at], data[found.end() :]
-
-    def learn_read(self, data: bytes, frame: Frame) -> None:
-        """Remember that this frame, which was learned or recognised, was a read of its own. Otherwise, a part
-        of it was in an earlier read, or a part of the next one is in this."""
-        if self._begin and data == f"data: {frame.data}\n\n".encode("utf-8", "replace"):
-            self._head = f"data: {self._begin}".encode()
-            self._tail = f"{self._end}\n\n".encode()
-
-    def forget_reads(self) -> None:
-        """Recognise no whole reads until the next `learn_read`: one may begin in the middle of a frame."""
-        self._head = b""
+            self._head, self._tail = data[:at], data[found.end() :]
 
     def forget(self) -> None:
-        self._begin, self._head = "", b""
+        self._head = b""
 
 
-def _text(json: str | bytes) -> str | None:
+def _text(json: bytes) -> str | None:
     """Return the text in this JSON; None if it is anything else, or empty: that may have another meaning."""
     try:
         return _decode_text(json) or None

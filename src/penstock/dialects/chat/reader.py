@@ -78,7 +78,7 @@ CALL_FIELDS = frozenset({"tool_calls", "function_call"})
 LEFT_OUT = frozenset({"audio", "copilot_annotations"})
 """Fields of a delta that have content but no equivalent in a Responses stream."""
 
-_CONTENT = '"content":'
+_CONTENT = b'"content":'
 
 LEGACY_CALL = "function_call"
 """The key of the one call that the legacy field can contain (quirk C23)."""
