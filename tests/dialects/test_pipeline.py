@@ -268,6 +268,13 @@ def test_cancel_and_heartbeat_work_at_any_time() -> None:
     assert (types(events)[-1], last(events)["incomplete_details"]["reason"]) == ("incomplete", "cancelled")
 
 
+def test_an_error_in_a_long_first_read_raises_before_the_stream_begins() -> None:
+    pipeline = opened()
+    with pytest.raises(RateLimitError):
+        list(pipeline.read(sse(INFO, {"error": {**ERROR["error"], "message": "Slow down. " * 500}})))
+    assert pipeline.is_idle
+
+
 def test_an_invalid_frame_before_output_raises_for_another_target() -> None:
     pipeline = opened()
     with pytest.raises(OpenResponsesError):

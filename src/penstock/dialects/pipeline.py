@@ -199,10 +199,11 @@ class Pipeline:
                 misses = 0
                 yield self._write(texts)
                 continue
-            end = data.find(_BLANK_LINE, begin) if misses < MOST_MISSES else -1
-            piece = data[begin : end + len(_BLANK_LINE)] if end >= 0 else data[begin:]
-            yield from self._read_piece(piece)
-            begin, misses = begin + len(piece), misses + 1
+            # Before the first output, an error must not be read alone: the stream would have begun by then.
+            most = 1 if self.has_output else FRAMES_AT_ONCE
+            end = _after_frames(data, begin, most) if misses < MOST_MISSES else len(data)
+            yield from self._read_piece(data[begin:end])
+            begin, misses = end, misses + 1
 
     def _read_piece(self, data: bytes) -> Iterable[list[Event]]:
         self._repeated.forget()
@@ -442,6 +443,16 @@ class Pipeline:
         if counted.input_tokens is not None or counted.output_tokens is not None:
             self._machine.usage(counted)
             self.usage_is_estimated = True
+
+
+def _after_frames(data: bytes, begin: int, most: int) -> int:
+    """Return where the next frames end, at most so many."""
+    for _ in range(most):
+        blank = data.find(_BLANK_LINE, begin)
+        if blank < 0:
+            return len(data)
+        begin = blank + len(_BLANK_LINE)
+    return begin
 
 
 def failure_of(delta: ErrorDelta) -> OpenResponsesError:

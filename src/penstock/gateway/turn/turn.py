@@ -240,9 +240,7 @@ class Turn:
                     wait=error.retry_after,
                     closer=closer_of(error),
                 )
-                error.__traceback__ = (
-                    None  # breaks a cycle: its frames hold the answer, which holds the error
-                )
+                error.__traceback__ = None  # its frames hold the answer, which holds the error
             except DecodeError as error:
                 # The upstream was not called: the request cannot be expressed in its dialect.
                 await self._fail(error.code, str(error), param=error.param or None, closer="gateway")
