@@ -139,7 +139,7 @@ def test_recognising_repeated_chunks_makes_no_difference(reads: list[bytes]) -> 
         {},
     ],
 )
-def test_a_chunk_after_another_one_is_read_anew(other: Any) -> None:
+def test_a_chunk_after_another_one_is_decoded_again(other: Any) -> None:
     same = [sse(text) for text in ("a", "b", "c")]
     between = f"data: {json.dumps(chunk(other))}\n\n".encode()
     assert_nothing_differs([*same, between, *same, b"data: [DONE]\n\n"])

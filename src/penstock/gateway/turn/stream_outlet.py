@@ -30,8 +30,8 @@ class StreamOutlet(LiveOutlet):
         super().__init__(accent, keeper, verdict, exchange.channel)
         self._exchange, self._http = exchange, exchange.channel
         self._head = head
-        self._held = b""
-        """Frames that are sent with the next ones."""
+        self._held: list[bytes] = []
+        """Parts of frames that are sent with the next ones. They may be large, so they are joined once."""
         self._pieces: Iterator[bytes] = iter(())
         """The rest of a large frame. If the task is interrupted, it must be sent next."""
         self._large: Event | None = None
@@ -47,27 +47,22 @@ class StreamOutlet(LiveOutlet):
 
     def _transmit(self, events: Sequence[Event], encoded: Sequence[bytes], more: bool = False) -> None:
         last = events[-1]
-        if len(events) == 1:
+        is_last = last.type in TERMINAL
+        if len(events) == 1 and self.is_open and not (self._held or more or is_last):
             data = b"%b%b\n\n" % (frame_head(last.type), encoded[0])
-        else:
-            frames = [
-                b"%b%b\n\n" % (frame_head(event.type), json)
-                for event, json in zip(events, encoded, strict=True)
-            ]
-            data = b"".join(frames)
-        if last.type in TERMINAL:
-            self._end(data + DONE, last)
-        elif more:
-            self._held += data
-        elif self._held or not self.is_open:
-            self._send(data)
-        else:
             self._http.write(data)
             self._verdict.bytes_out += len(data)
+            return
+        for event, json in zip(events, encoded, strict=True):
+            self._held += (frame_head(event.type), json, b"\n\n")
+        if is_last:
+            self._end(last)
+        elif not more:
+            self._send()
 
     def _send_held(self) -> None:
         if self._held:
-            self._send(b"")
+            self._send()
 
     async def _send_large(self, event: Event) -> None:
         self._pieces, self._large = frame_in_pieces(event.type, encode_in_pieces(event)), event
@@ -80,21 +75,25 @@ class StreamOutlet(LiveOutlet):
             await self._drain()
             await work.pause()
         if self._large is not None and self._large.type in TERMINAL:
-            self._end(DONE, self._large)
+            self._end(self._large)
         self._large = None
 
-    def _send(self, data: bytes) -> None:
-        if self._held:
-            data, self._held = self._held + data, b""
+    def _send(self, data: bytes = b"") -> None:
+        """Send what is held, and then this."""
+        data = self._with_held(data)
         if self._channel is not None:
             if not self.is_open:
                 self._open()
             self._http.write(data)
             self._verdict.bytes_out += len(data)
 
-    def _end(self, data: bytes, last: Event) -> None:
-        if self._held:
-            data, self._held = self._held + data, b""
+    def _with_held(self, data: bytes) -> bytes:
+        held, self._held = self._held, []
+        return b"".join((*held, data)) if held else data
+
+    def _end(self, last: Event) -> None:
+        """Send what is held, and end the response."""
+        data = self._with_held(DONE)
         if self._channel is None:
             return
         if not self.is_open:
