@@ -269,10 +269,12 @@ def test_cancel_and_heartbeat_work_at_any_time() -> None:
 
 
 def test_an_error_in_a_long_first_read_raises_before_the_stream_begins() -> None:
-    pipeline = opened()
-    with pytest.raises(RateLimitError):
-        list(pipeline.read(sse(INFO, {"error": {**ERROR["error"], "message": "Slow down. " * 500}})))
-    assert pipeline.is_idle
+    long_error = {"error": {**ERROR["error"], "message": "Slow down. " * 500}}
+    for between in (b"", b": processing\n\n" * 2 * FRAMES_AT_ONCE):
+        pipeline = opened()
+        with pytest.raises(RateLimitError):
+            list(pipeline.read(sse(INFO) + between + sse(long_error)))
+        assert pipeline.is_idle
 
 
 def test_an_invalid_frame_before_output_raises_for_another_target() -> None:

@@ -193,6 +193,8 @@ def test_chunks_are_recognised_some_at_a_time() -> None:
         sse("a") + sse("b"),
         sse("a").replace(b'"a"', b'"\xff"'),
         sse("a").replace(b'"a"', b'"\x01"'),
+        sse("a").replace(b'"a"', b'\n"a"'),
+        sse("a").replace(b'"a"', b'"a"\r\n\r\n'),
         b"",
     ],
 )
@@ -212,6 +214,12 @@ def test_anything_else_is_not(data: bytes) -> None:
 )
 def test_a_chunk_whose_text_is_not_found_without_doubt_is_not_learned(data: bytes, text: str) -> None:
     assert learned(data, text).text_in(data) is None
+
+
+def test_a_long_chunk_is_not_learned() -> None:
+    """The next ones are probably as long, and to search their text would take time."""
+    text = "x" * 10_000
+    assert learned(sse(text), text).text_in(sse("a")) is None
 
 
 def test_a_stream_that_never_repeats_a_chunk_is_not_tried_forever() -> None:

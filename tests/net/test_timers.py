@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import pytest
+
 from penstock.net.timers import SharedTimers
 
 
@@ -25,8 +27,8 @@ class CountingLoop(asyncio.SelectorEventLoop):
         return super().call_at(*args, **more)
 
     async def until(self, now: float) -> None:
-        """Let time pass, and what is due happen."""
-        self.now = now
+        """Let time pass, and what is due happen: timers are called a little late."""
+        self.now = now + 0.002
         for _ in range(3):
             await asyncio.sleep(0)
 
@@ -161,3 +163,24 @@ def test_a_callback_that_fails_is_reported_and_the_others_are_called() -> None:
         assert called == ["other", "last"]
 
     run(test)
+
+
+def test_a_loop_that_calls_early_is_not_asked_again_and_again() -> None:
+    """uvloop rounds times to milliseconds."""
+    uvloop = pytest.importorskip("uvloop")
+
+    class CountingTimers(SharedTimers):
+        looks = 0
+
+        def time(self) -> float:
+            self.looks += 1
+            return super().time()
+
+    async def test() -> int:
+        timers, called = CountingTimers(), asyncio.Event()
+        timers.call_at(asyncio.get_running_loop().time() + 0.0104, called.set)
+        await called.wait()
+        return timers.looks
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert max(runner.run(test()) for _ in range(20)) <= 2

@@ -200,8 +200,8 @@ class Pipeline:
                 yield self._write(texts)
                 continue
             # Before the first output, an error must not be read alone: the stream would have begun by then.
-            most = 1 if self.has_output else FRAMES_AT_ONCE
-            end = _after_frames(data, begin, most) if misses < MOST_MISSES else len(data)
+            count = 1 if self.has_output else FRAMES_AT_ONCE
+            end = _after_frames(data, begin, count) if misses < MOST_MISSES else len(data)
             yield from self._read_piece(data[begin:end])
             begin, misses = end, misses + 1
 
@@ -232,11 +232,11 @@ class Pipeline:
     def _write(self, texts: list[str]) -> list[Event]:
         """Return the events of pieces of text that need no decoding."""
         events: list[Event] = []
-        for text in texts:
-            try:
+        try:
+            for text in texts:
                 events += self._machine.text(text)
-            except BridgeError:
-                return events + self._apply([TextDelta(text)])  # which reports it
+        except BridgeError:
+            return self._apply([TextDelta(text) for text in texts])  # which reports it
         return events
 
     def read_end(self) -> list[Event]:
@@ -445,12 +445,13 @@ class Pipeline:
             self.usage_is_estimated = True
 
 
-def _after_frames(data: bytes, begin: int, most: int) -> int:
-    """Return where the next frames end, at most so many."""
-    for _ in range(most):
+def _after_frames(data: bytes, begin: int, count: int) -> int:
+    """Return where so many more frames end. What may be anything else, as a comment, is not counted."""
+    while count:
         blank = data.find(_BLANK_LINE, begin)
         if blank < 0:
             return len(data)
+        count -= data.startswith(b"data:", begin)
         begin = blank + len(_BLANK_LINE)
     return begin
 

@@ -14,7 +14,7 @@ import msgspec
 from penstock.sse import Frame
 
 _decode_text = msgspec.json.Decoder(str).decode
-_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_JSON_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 MOST_MISSES = 4
 """After this many chunks in a row that did not repeat the one before, a stream is not tried any more."""
 _AT_ONCE = 8 * 1024
@@ -82,7 +82,9 @@ class RepeatedChunk:
     def learn(self, data: bytes, frame: Frame, key: bytes, text: str) -> None:
         """Remember bytes that are one frame with this text. They must be just that frame: otherwise a part of
         it came before, or a part of the next one is in them. And the text must be found without doubt."""
-        if self._misses >= MOST_MISSES or data != b"data: %b\n\n" % frame.data.encode("utf-8", "replace"):
+        if len(data) > _AT_ONCE or self._misses >= MOST_MISSES:
+            return
+        if data != b"data: %b\n\n" % frame.data.encode("utf-8", "replace"):
             return
         self._misses += 1
         if data.count(key) != 1:
@@ -100,6 +102,8 @@ class RepeatedChunk:
 
 def _text(json: bytes) -> str | None:
     """Return the text in this JSON; None if it is anything else, or empty: that may have another meaning."""
+    if not (json.startswith(b'"') and json.endswith(b'"')):
+        return None  # a line end before or after it would be one of the stream
     try:
         return _decode_text(json) or None
     except (msgspec.DecodeError, UnicodeError):

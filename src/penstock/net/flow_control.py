@@ -39,7 +39,7 @@ def write_all(transport: asyncio.Transport, parts: Sequence[bytes]) -> None:
     if size <= SMALL:
         transport.write(b"".join(parts))
     elif size <= PIECE or transport.get_extra_info("ssl_object") is None:
-        transport.writelines(parts)
+        transport.writelines([part for part in parts if part])  # an empty one confuses Python 3.12.1
     else:
         # TLS passes each write to the transport of the socket, and counts it as sent, however large it is.
         # Only what is written after that transport is full counts as unsent.

@@ -12,6 +12,9 @@ from heapq import heapify, heappop, heappush
 
 _FEW = 64
 """Cancelled timers that are not worth removing."""
+_LATE = 0.001
+"""Seconds. uvloop rounds to milliseconds. If it called too early, nothing would be due, and it would be asked
+to call at once, again and again."""
 
 
 class SharedTimer:
@@ -79,21 +82,25 @@ class SharedTimers:
                 return
             self._handle.cancel()
         self._due = when
-        self._handle = asyncio.get_running_loop().call_at(when, self._call_due)
+        self._handle = asyncio.get_running_loop().call_at(when + _LATE, self._call_due)
 
     def _call_due(self) -> None:
         self._handle = None
         now = self.time()
-        while self._timers and self._timers[0].when() <= now:
-            timer = heappop(self._timers)
-            callback, timer.callback = timer.callback, None
-            if callback is None:
-                self._cancelled -= 1
-                continue
-            try:
-                callback()
-            except Exception as error:  # others must not suffer
-                context = {"message": "a timer's callback failed", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(context)
-        if self._timers:
-            self._expect(self._timers[0].when())
+        try:
+            while self._timers and self._timers[0].when() <= now:
+                self._call(heappop(self._timers))
+        finally:
+            if self._timers:
+                self._expect(self._timers[0].when())
+
+    def _call(self, timer: SharedTimer) -> None:
+        callback, timer.callback = timer.callback, None
+        if callback is None:
+            self._cancelled -= 1
+            return
+        try:
+            callback()
+        except Exception as error:  # others must not suffer
+            context = {"message": "a timer's callback failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)

@@ -26,8 +26,9 @@ def end_interrupted(
     id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0
 ) -> InterruptedTurn:
     """End a turn as its log shows, or else as failed. `response` is the first snapshot, `events` the log."""
-    log = [(event.sequence, event.data) for event in events]
+    log: list[tuple[int, bytes]] = []
     try:
+        log.extend((event.sequence, event.data) for event in events)
         recovered = recover(id, response, log)
     except Exception:
         # A log that cannot be read must not keep the store from opening: the turn ends without its output.

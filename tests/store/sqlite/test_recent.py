@@ -8,7 +8,10 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from penstock.store.contract import LOCAL, LoggedEvent, Trace
+from penstock.store.sqlite import writer
 from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.store import SqliteStore
 from penstock.store.sqlite.writer import WriteLimits
@@ -27,6 +30,13 @@ def counts(path: Path) -> tuple[int, int]:
     ]
     connection.close()
     return found[0], found[1]
+
+
+def damage_first_row(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE recent SET data = x'00ff' WHERE number = (SELECT min(number) FROM recent)")
+    connection.commit()
+    connection.close()
 
 
 async def write(store: SqliteStore, id: str, begin: int, end: int) -> None:
@@ -234,3 +244,48 @@ def test_closing_the_store_leaves_no_recent_events(tmp_path: Path) -> None:
 
     use_store(path, body, limits=NEVER)
     assert counts(path) == (0, 1)
+
+
+def test_a_row_that_cannot_be_read_keeps_nothing_else_from_being_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "store.db"
+
+    async def body(store: SqliteStore) -> None:
+        await store.open(opened("resp_1"))
+        await write(store, "resp_1", 0, 2)
+        await write(store, "resp_1", 2, 4)
+        damage_first_row(path)
+        await crash(path, check)
+        with SqliteArchive(path) as archive:
+            assert sequences(archive.events(LOCAL, "resp_1")) == [2, 3]
+
+    async def check(store: SqliteStore) -> None:
+        log = await read(store, "resp_1")
+        assert sequences(log)[:2] == [2, 3]
+
+    use_store(path, body, limits=NEVER)
+    assert "cannot be read" in caplog.text
+
+
+def test_recent_events_that_cannot_be_moved_are_not_tried_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    def refuse(_: sqlite3.Connection) -> None:
+        nonlocal tries
+        tries += 1
+        raise ValueError("planted")
+
+    async def body(store: SqliteStore) -> None:
+        await store.open(opened("resp_1"))
+        await write(store, "resp_1", 0, 2)
+        store._writer._has_lost_recent = True
+        monkeypatch.setattr(writer, "move_recent", refuse)
+        await store._writer.flush(moves_recent=True)
+        await asyncio.sleep(0.05)
+        assert 0 < tries <= 4
+        monkeypatch.undo()
+
+    use_store(tmp_path / "store.db", body, limits=NEVER)

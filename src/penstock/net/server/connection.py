@@ -56,7 +56,6 @@ class ClientConnection(asyncio.Protocol):
         "_heads",
         "_input",
         "_is_in_head",
-        "_is_reading",
         "_is_stopping",
         "_loop",
         "_next_parse",

@@ -130,7 +130,8 @@ def events(connection: sqlite3.Connection, tenant: str, id: str, after: int) -> 
             found += recent_events(connection, tenant, id, found[-1].sequence if found else after)
         return found
     finally:
-        connection.execute("COMMIT")
+        if connection.in_transaction:  # an error of the disk may have ended it
+            connection.execute("COMMIT")
 
 
 def _whole_log(connection: sqlite3.Connection, tenant: str, id: str) -> Iterator[LoggedEvent]:

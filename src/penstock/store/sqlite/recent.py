@@ -10,15 +10,21 @@ was given up.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from penstock.store.contract import LoggedEvent
 from penstock.store.sqlite.packing import in_rows, pack_events, pack_recent, unpack_recent
 from penstock.store.turn_buffer import UnwrittenLog
 
+_log = logging.getLogger("penstock.store")
+
 _APPEND = "INSERT INTO events (response, last, count, data) VALUES (?, ?, ?, ?)"
-_ROWS = "SELECT data FROM recent ORDER BY number"
+_ROWS = "SELECT number, data FROM recent ORDER BY number"
 _UNFINISHED = "SELECT number FROM responses WHERE tenant = ? AND id = ? AND ended_at IS NULL"
 
 
@@ -37,24 +43,31 @@ def recent_events(connection: sqlite3.Connection, tenant: str, id: str, after: i
     events. A turn that has ended has none: writing its end wrote them to its log."""
     if connection.execute(_UNFINISHED, (tenant, id)).fetchone() is None:
         return []
-    logs = (log for (blob,) in connection.execute(_ROWS) for log in unpack_recent(blob))
-    mine = (log for log in logs if (log.tenant, log.id) == (tenant, id))
+    mine = (log for log in _all_logs(connection) if (log.tenant, log.id) == (tenant, id))
     return [event for log in mine for event in log.events if event.sequence > after]
 
 
 def move_recent(connection: sqlite3.Connection) -> None:
     """Write the recent events of running turns to their logs, except those that are there already, and clear
     the table. Turns are found by their ids, because the number of a deleted row may be used again."""
-    for (blob,) in connection.execute(_ROWS).fetchall():
-        for log in unpack_recent(blob):
-            row = connection.execute(_UNFINISHED, (log.tenant, log.id)).fetchone()
-            if row is not None:
-                (last,) = connection.execute(
-                    "SELECT max(last) FROM events WHERE response = ?", row
-                ).fetchone()
-                missing = [event for event in log.events if last is None or event.sequence > last]
-                append(connection, row[0], missing)
+    for log in _all_logs(connection):
+        row = connection.execute(_UNFINISHED, (log.tenant, log.id)).fetchone()
+        if row is not None:
+            (last,) = connection.execute("SELECT max(last) FROM events WHERE response = ?", row).fetchone()
+            missing = [event for event in log.events if last is None or event.sequence > last]
+            append(connection, row[0], missing)
     clear_recent(connection)
+
+
+def _all_logs(connection: sqlite3.Connection) -> Iterator[UnwrittenLog]:
+    """Yield all recent events. A row that cannot be read must not keep the store from opening."""
+    for number, blob in connection.execute(_ROWS).fetchall():
+        try:
+            logs = unpack_recent(blob)
+        except (msgspec.MsgspecError, zlib.error):
+            _log.error("a row with recent events cannot be read", extra={"row": number})
+        else:
+            yield from logs
 
 
 def clear_recent(connection: sqlite3.Connection) -> None:

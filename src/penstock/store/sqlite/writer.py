@@ -295,6 +295,8 @@ class Writer:
             self._recent_until = self._loop.time() + self._recent_delay
         if batch.clear is not None and is_written:
             self._recent_until, self._has_lost_recent = None, False
+        elif batch.clear is not None:
+            self._recent_until = self._loop.time() + self._recent_delay
 
     def _start_next(self) -> None:
         """Schedule the next commit for what is left."""
