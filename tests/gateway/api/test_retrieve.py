@@ -17,6 +17,8 @@ from openai import OpenAI
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from penstock.gateway.settings import ClientKey, Settings
+from penstock.store.contract import LOCAL
+from penstock.store.sqlite.archive import SqliteArchive
 from tests.client.server import cut
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.configs import CONFIG
@@ -401,6 +403,12 @@ def test_cancelling_a_finished_response_changes_nothing(penstock: Running) -> No
 # ask G8: what was interrupted
 
 
+def is_on_disk(store: Path, id: str, text: bytes) -> bool:
+    """Whether this part of a running response would survive a crash: deltas are written a moment later."""
+    with SqliteArchive(store) as archive:
+        return any(text in event.data for event in archive.events(LOCAL, id))
+
+
 @pytest.mark.e2e
 def test_an_interrupted_response_keeps_its_partial_output(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     """The upstream, the client and the gateway stop in the middle of a sentence."""
@@ -421,6 +429,7 @@ def test_an_interrupted_response_keeps_its_partial_output(upstream: ScriptedUpst
             live.until(TEXT_DELTA)
             ids.append(begin(running, killed)["id"])
             wait_for(lambda: get(running, ids[3]).json["output"])
+            wait_for(lambda: is_on_disk(tmp_path / "store.sqlite", ids[2], b"half"))
             kill(running)
     with gateway(tmp_path, config=config) as running:
         kept = [get(running, id).json for id in ids]
