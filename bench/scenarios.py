@@ -220,9 +220,11 @@ MIXED = (
     ("fake-c64-t2", ()),
     ("fake-c32-r32", ()),
     ("fake-c64-k2", ()),
-    ("fake-c256", ("-A", 20)),
+    ("fake-c64-d5", ("-A", 20)),
 )
-"""Text, functions, reasoning, custom tools, and clients that hang up."""
+"""Text, functions, reasoning, custom tools, and clients that hang up. The last are paced: an answer that has
+already been written could not be interrupted, and the tokens of an interrupted one must be counted, for which
+the tokenizer is loaded."""
 
 
 def flatness(sitting: Sitting) -> list[Figure]:
