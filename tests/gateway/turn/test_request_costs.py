@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +36,7 @@ from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import count_input, estimate_usage
 from penstock.tokens.tokenizer import count
+from tests.garbage import without_collector
 from tests.gateway.request_lists import (
     ROWS,
     Row,
@@ -141,24 +141,13 @@ def bill_for(body: dict[str, Any]) -> dict[str, float]:
     return bill.seconds
 
 
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """The garbage collector visits all objects of the process, which would distort the measurement."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def steeper(make: Callable[[int], dict[str, Any]], entries: int) -> dict[str, float]:
     """The steps whose cost grows faster than the request. The best of several measurements counts, and only
     what seems to grow too fast is measured again."""
     small: dict[str, float] = {}
     large: dict[str, float] = {}
     found: dict[str, float] = {}
-    with without_collections():
+    with without_collector():  # it visits all objects of the process, which would distort the measurement
         for _ in range(TRIES):
             for best, size in ((small, entries), (large, entries * 2**DOUBLINGS)):
                 for name, seconds in bill_for(make(size)).items():

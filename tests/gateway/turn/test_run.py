@@ -6,8 +6,6 @@ import asyncio
 import gc
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -18,6 +16,7 @@ from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN
 from penstock.gateway.turn.turn import Turn
 from penstock.store.contract import LOCAL
 from penstock.stream.machine import ResponseStreamStateMachine
+from tests.garbage import without_collector
 from tests.gateway.fake_upstreams import FakeUpstream
 from tests.gateway.in_process import SLOW, Caller, Json, call, with_gateway
 
@@ -167,7 +166,7 @@ def test_an_ended_turn_does_not_wait_for_the_garbage_collector(more: Json, is_st
         await asyncio.sleep(0)  # the task of the demo model ends
         assert _turns() == 0
 
-    with _without_collector():
+    with without_collector():
         with_gateway(test)
 
 
@@ -180,7 +179,7 @@ def test_a_turn_whose_client_has_disconnected_does_not_wait_for_the_garbage_coll
         await asyncio.sleep(0)  # the task of the demo model ends
         assert _turns() == 0
 
-    with _without_collector():
+    with without_collector():
         with_gateway(test)
 
 
@@ -193,18 +192,8 @@ def test_a_failed_turn_does_not_wait_for_the_garbage_collector(is_streamed: bool
         await asyncio.sleep(0)
         assert _turns() == 0
 
-    with _without_collector():
+    with without_collector():
         with_gateway(test, FakeUpstream("up", ServerError("planted", status=400)))
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _turns() -> int:
