@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +28,6 @@ PARTS = ("core", "chunks", "dialects", "request_cost", "consumer", "tokens", "st
 """Benchmarks of single parts, which run in processes of their own and write their own results."""
 SLOW = {"dropped", "flat"}
 """Scenarios that `--quick` leaves out: with few streams they show nothing."""
-QUICK = {"quick": True, "rounds": 2, "paced_rounds": 1, "seconds": 0.5, "paced_chunks": 100}
 
 
 def arguments() -> argparse.Namespace:
@@ -45,9 +45,12 @@ def open_sitting(stack: ExitStack, quick: bool) -> Sitting:
     upstream = stack.enter_context(instruments.upstream())
     ours = stack.enter_context(servers.gateway(folder, upstream))
     lines = {"penstock": ours, "floor": stack.enter_context(servers.floor(folder, upstream))}
-    options = {**QUICK, "lag_steps": (320,)} if quick else {}
-    sitting = Sitting(folder, upstream, lines, **options)  # type: ignore[arg-type]
-    if not quick:
+    sitting = Sitting(folder, upstream, lines)
+    if quick:
+        sitting = replace(
+            sitting, quick=True, rounds=2, paced_rounds=1, seconds=0.5, paced_chunks=100, lag_steps=(320,)
+        )
+    else:
         try:
             lines["agentic"] = stack.enter_context(servers.agentic(folder, upstream))
         except LabError as error:
