@@ -179,7 +179,7 @@ def opened(sample: Sample) -> Callable[[bytes], int]:
     )
     pipeline = Pipeline(machine)
     pipeline.start()
-    pipeline.open(dialect(sample.dialect), plan, mask=partial(masked, source=_Source()))  # type: ignore[arg-type]
+    pipeline.open(dialect(sample.dialect), plan, mask=partial(masked, source=_Source()))
     accent = ACCENTS[sample.accent](machine.snapshot)
 
     def send(data: bytes) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from penstock.net.source import UpstreamSource
 from penstock.stream.deltas import (
     AnnotationDelta,
     BlockStart,
@@ -19,6 +18,15 @@ from penstock.stream.deltas import (
     ToolCallDelta,
     UpstreamInfo,
 )
+
+
+class MaskingSource(Protocol):
+    """The part of an upstream's answer that knows its secrets."""
+
+    def mask(self, text: str) -> str: ...
+
+    def mask_value(self, value: Any) -> Any: ...
+
 
 FIELDS: dict[type[Any], tuple[str, ...]] = {
     UpstreamInfo: ("id", "model", "service_tier"),
@@ -35,14 +43,14 @@ FIELDS: dict[type[Any], tuple[str, ...]] = {
 model and are passed on unchanged. Keys of blocks and calls are internal."""
 
 
-def masked(deltas: list[Delta], source: UpstreamSource) -> list[Delta]:
+def masked(deltas: list[Delta], source: MaskingSource) -> list[Delta]:
     for delta in deltas:
         if delta.__class__ in FIELDS:
             return [_masked(each, source) if each.__class__ in FIELDS else each for each in deltas]
     return deltas  # the usual case
 
 
-def _masked(delta: Delta, source: UpstreamSource) -> Delta:
+def _masked(delta: Delta, source: MaskingSource) -> Delta:
     changes: dict[str, Any] = {}
     for name in FIELDS[delta.__class__]:
         value = getattr(delta, name)
