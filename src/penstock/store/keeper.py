@@ -173,24 +173,20 @@ class StoreKeeper:
             await self._store.remember(self._opened.tenant, self._opened.id, key, data)
 
     def log(self, events: Sequence[Event], encoded: Sequence[bytes | None] = ()) -> None:
-        # This runs for every chunk of every stored stream, so it makes as few calls as possible.
+        json = [
+            self.json_of(event) if given is None else given
+            for event, given in zip(events, encoded or (None,) * len(events), strict=True)
+        ]
         now, ends_item = self._clock(), False
         logged = []
+        for event, data in zip(events, json, strict=True):
+            logged.append(LoggedEvent(event.sequence_number, now, data))
+            self._unsettled += len(data)
+            ends_item = ends_item or event.type == ITEM_DONE
         if encoded:
             self._logged, self._encoded = (), {}
-            for event, given in zip(events, encoded, strict=True):
-                data = self._encoder.encode(event) if given is None else given
-                logged.append(LoggedEvent(event.sequence_number, now, data))
-                self._unsettled += len(data)
-                ends_item = ends_item or event.type == ITEM_DONE
         else:
-            known = {}
-            for event in events:
-                data = known[id(event)] = self.json_of(event)
-                logged.append(LoggedEvent(event.sequence_number, now, data))
-                self._unsettled += len(data)
-                ends_item = ends_item or event.type == ITEM_DONE
-            self._logged, self._encoded = [*events], known
+            self._logged, self._encoded = [*events], dict(zip(map(id, events), json, strict=True))
         self._store.log(self._opened.id, logged, soon=ends_item)
 
     def json_of(self, event: Event) -> bytes:

@@ -147,22 +147,16 @@ class SqliteStore:
         running = self._turns.get(id)
         if running is None or running.finished.is_set() or not events:
             return
-        # This runs for every chunk of every stored stream, so it makes as few calls as possible.
         size = size_of_events(events)
-        writer = self._writer
-        if (writer.queued + size > self._bounds.queued or running.is_lost) and not self._has_room(
-            running, size
-        ):
+        if not self._has_room(running, size):
             running.dropped += len(events)
             return
-        running.events += events
-        running.size += size
-        running.changed.notify()
-        writer.queued += size
+        running.log(events, size)
+        self._writer.queued += size
         if soon or running.size >= self._bounds.gathered:
-            writer.schedule(running)
+            self._writer.schedule(running)
         else:
-            writer.gather(running)
+            self._writer.gather(running)
 
     async def settle(self, id: str, *, patience: float = 5.0) -> None:
         running = self._turns.get(id)
