@@ -190,55 +190,6 @@ class Pipeline:
             return (self._write([text]),)
         return self._read_in_steps(data) if len(data) > _LONG_READ else self._read_piece(data)
 
-    def _read_in_steps(self, data: bytes) -> Iterator[list[Event]]:
-        """Read many chunks. If they may repeat, one is read alone, so that the next ones are recognised."""
-        begin, misses = 0, 0 if isinstance(self._reader, RepeatsText) else MOST_MISSES
-        while begin < len(data) and not self.is_answered:
-            texts, begin = self._repeated.texts_in(data, begin)
-            if texts:
-                misses = 0
-                yield self._write(texts)
-                continue
-            # Before the first output, an error must not be read alone: the stream would have begun by then.
-            count = 1 if self.has_output else FRAMES_AT_ONCE
-            end = _after_frames(data, begin, count) if misses < MOST_MISSES else len(data)
-            yield from self._read_piece(data[begin:end])
-            begin, misses = end, misses + 1
-
-    def _read_piece(self, data: bytes) -> Iterable[list[Event]]:
-        self._repeated.forget()
-        try:
-            frames = self._decoder.feed(data)
-        except FrameTooLarge as error:
-            return (self._refuse(_too_large(error)),)
-        if len(frames) > FRAMES_AT_ONCE:
-            return self._translate_in_steps(frames)
-        if not frames:
-            return ()
-        deltas = self._read_frames(frames)
-        if len(deltas) == 1 and deltas[0].__class__ in PLAIN and self.has_output and self.failure is None:
-            # Nearly every read is one piece of what the model writes: nothing has to be masked or permitted.
-            if len(frames) == 1:
-                self._learn(data, frames[0], deltas[0])
-            return (self._apply(deltas),)
-        return (self._accept(deltas),)
-
-    def _learn(self, data: bytes, frame: Frame, delta: Delta) -> None:
-        """Remember bytes that are one piece of text: the next one may repeat everything else."""
-        reader = self._reader
-        if isinstance(reader, RepeatsText) and reader.text_key and isinstance(delta, TextDelta):
-            self._repeated.learn(data, frame, reader.text_key, delta.text)
-
-    def _write(self, texts: list[str]) -> list[Event]:
-        """Return the events of pieces of text that need no decoding."""
-        events: list[Event] = []
-        try:
-            for text in texts:
-                events += self._machine.text(text)
-        except BridgeError:
-            return self._apply([TextDelta(text) for text in texts])  # which reports it
-        return events
-
     def read_end(self) -> list[Event]:
         """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""
         events = [] if self.is_answered else self._accept(self._rest())
@@ -333,6 +284,55 @@ class Pipeline:
         return self._machine.snapshot
 
     # Internals
+
+    def _read_in_steps(self, data: bytes) -> Iterator[list[Event]]:
+        """Read many chunks. If they may repeat, one is read alone, so that the next ones are recognised."""
+        begin, misses = 0, 0 if isinstance(self._reader, RepeatsText) else MOST_MISSES
+        while begin < len(data) and not self.is_answered:
+            texts, begin = self._repeated.texts_in(data, begin)
+            if texts:
+                misses = 0
+                yield self._write(texts)
+                continue
+            # Before the first output, an error must not be read alone: the stream would have begun by then.
+            count = 1 if self.has_output else FRAMES_AT_ONCE
+            end = _after_frames(data, begin, count) if misses < MOST_MISSES else len(data)
+            yield from self._read_piece(data[begin:end])
+            begin, misses = end, misses + 1
+
+    def _read_piece(self, data: bytes) -> Iterable[list[Event]]:
+        self._repeated.forget()
+        try:
+            frames = self._decoder.feed(data)
+        except FrameTooLarge as error:
+            return (self._refuse(_too_large(error)),)
+        if len(frames) > FRAMES_AT_ONCE:
+            return self._translate_in_steps(frames)
+        if not frames:
+            return ()
+        deltas = self._read_frames(frames)
+        if len(deltas) == 1 and deltas[0].__class__ in PLAIN and self.has_output and self.failure is None:
+            # Nearly every read is one piece of what the model writes: nothing has to be masked or permitted.
+            if len(frames) == 1:
+                self._learn(data, frames[0], deltas[0])
+            return (self._apply(deltas),)
+        return (self._accept(deltas),)
+
+    def _learn(self, data: bytes, frame: Frame, delta: Delta) -> None:
+        """Remember bytes that are one piece of text: the next one may repeat everything else."""
+        reader = self._reader
+        if isinstance(reader, RepeatsText) and reader.text_key and isinstance(delta, TextDelta):
+            self._repeated.learn(data, frame, reader.text_key, delta.text)
+
+    def _write(self, texts: list[str]) -> list[Event]:
+        """Return the events of pieces of text that need no decoding."""
+        events: list[Event] = []
+        try:
+            for text in texts:
+                events += self._machine.text(text)
+        except BridgeError:
+            return self._apply([TextDelta(text) for text in texts])  # which reports it
+        return events
 
     def _read_body(self, body: bytearray, data: bytes) -> Iterable[list[Event]]:
         body += data
