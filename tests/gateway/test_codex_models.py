@@ -109,3 +109,12 @@ def test_codex_asks_for_reasoning_unless_the_model_has_none(
     (entry,) = body(enrich(facts))["models"]
     assert entry["supports_reasoning_summaries"] is entry["supports_reasoning_summary_parameter"] is sent
     assert entry["default_reasoning_level"] == effort
+
+
+def test_the_lists_of_the_gateway_promise_no_default_efforts() -> None:
+    """Codex sends `medium` unasked if it is listed."""
+    info = enrich(ModelFacts(id="m", reasoning=True))
+    lists = body(info)
+    assert info.efforts
+    assert lists["models"][0]["supported_reasoning_levels"] == []
+    assert lists["data"][0]["supported_reasoning_levels"] == []

@@ -50,6 +50,17 @@ VERCEL: dict[str, Any] = {
     },
 }
 
+VERCEL_REASONING: list[dict[str, Any]] = [
+    {**VERCEL, "id": id, "owned_by": id.partition("/")[0], "name": id}
+    for id in (
+        "anthropic/claude-sonnet-4.5",
+        "google/gemini-2.5-pro",
+        "xai/grok-4-fast-reasoning",
+        "deepseek/deepseek-v3.2-thinking",
+    )
+]
+"""Models of four vendors, tagged as reasoning but without efforts, as Vercel AI Gateway lists them."""
+
 CODEX: dict[str, Any] = {
     "slug": "gpt-9-codex",
     "display_name": "GPT-9 Codex",

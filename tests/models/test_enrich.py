@@ -7,9 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW, enrich
+from penstock.models.enrich import DEFAULT_EFFORTS, DEFAULT_OUTPUT, DEFAULT_WINDOW, enrich
 from penstock.models.info import SOURCES, ModelFacts, ModelInfo, Prices
 from penstock.models.listing import read_listing
+from penstock.models.overrides import parse_override
 from tests.models import model_lists
 
 
@@ -146,6 +147,57 @@ def test_a_trained_length_overrides_the_catalog() -> None:
 def test_a_model_without_reasoning_has_no_efforts() -> None:
     assert enrich(ModelFacts(id="gpt-5")).efforts == ("minimal", "low", "medium", "high")
     assert enrich(ModelFacts(id="gpt-5", reasoning=False)).efforts == ()
+
+
+def test_a_reasoning_model_without_listed_efforts_gets_low_medium_and_high() -> None:
+    infos = [enrich(facts) for facts in read_listing(model_lists.VERCEL_REASONING)]
+    assert len(infos) == 4
+    for info in infos:
+        assert (info.efforts, info.sources["efforts"]) == (("low", "medium", "high"), "default")
+        assert info.sources["reasoning"] == "endpoint"
+        assert info.listed_efforts == ()
+
+
+@pytest.mark.parametrize(
+    ("facts", "probe", "reasoning_from"),
+    [
+        (ModelFacts(id="grok-4"), ModelFacts(), "catalog"),
+        (ModelFacts(id="local"), ModelFacts(reasoning=True), "probe"),
+        # Our own gateway sends an empty list if it does not know them.
+        (ModelFacts(id="behind-a-gateway", reasoning=True, efforts=()), ModelFacts(), "endpoint"),
+    ],
+)
+def test_any_source_of_reasoning_gives_the_default_efforts(
+    facts: ModelFacts, probe: ModelFacts, reasoning_from: str
+) -> None:
+    info = enrich(facts, None, probe)
+    assert (info.efforts, info.sources["efforts"]) == (DEFAULT_EFFORTS, "default")
+    assert info.sources["reasoning"] == reasoning_from
+
+
+@pytest.mark.parametrize(
+    ("line", "efforts", "source"),
+    [
+        ("* = efforts:high/max", ("high", "max"), "override"),
+        ("* = efforts:", (), "override"),
+        ("* = no-reasoning", (), "override"),
+        ("* = tools", DEFAULT_EFFORTS, "default"),
+    ],
+)
+def test_an_override_of_efforts_or_reasoning_wins_over_the_default_efforts(
+    line: str, efforts: tuple[str, ...], source: str
+) -> None:
+    for facts in read_listing(model_lists.VERCEL_REASONING):
+        info = enrich(facts, parse_override(line).facts)
+        assert (info.efforts, info.sources["efforts"]) == (efforts, source)
+
+
+def test_listed_efforts_win_over_the_default_efforts() -> None:
+    info = enrich(ModelFacts(id="m", reasoning=True, efforts=("low", "max")))
+    assert (info.efforts, info.sources["efforts"]) == (("low", "max"), "endpoint")
+    assert info.listed_efforts == ("low", "max")
+    info = enrich(ModelFacts(id="grok-3-mini", efforts=()))
+    assert (info.efforts, info.sources["efforts"]) == (("low", "high"), "catalog")
 
 
 def test_the_vendor_is_from_the_id_or_else_from_the_endpoint() -> None:

@@ -110,7 +110,7 @@ class CodexModel(Struct, frozen=True, kw_only=True):
 
 def codex_model(info: ModelInfo, priority: int) -> CodexModel:
     """Return the entry for Codex's list. Codex's default model is the one with the smallest `priority`."""
-    efforts = [effort for effort in info.efforts if effort in SAFE_EFFORTS]
+    efforts = [effort for effort in info.listed_efforts if effort in SAFE_EFFORTS]
     # Codex omits `reasoning` from requests to a model that does not support it. If support is unknown, what
     # the user configured is sent.
     may_reason = info.reasoning or info.sources.get("reasoning") == "default"

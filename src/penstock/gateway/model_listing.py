@@ -132,7 +132,7 @@ def _entry(info: ModelInfo, created: int) -> _Entry:
         max_output_tokens=info.max_output if has_max_output else UNSET,
         architecture=_Architecture(["text", "image"] if info.image_input else ["text"], ["text"]),
         capabilities=_Capabilities(info.image_input, info.tool_calling, info.reasoning),
-        supported_reasoning_levels=levels(info.efforts),
+        supported_reasoning_levels=levels(info.listed_efforts),
         pricing=_pricing(info.prices) if info.prices else UNSET,
         sources={name: info.sources.get(field, "default") for name, field in _SOURCES.items()},
     )

@@ -19,8 +19,11 @@ small, an editor truncates the conversation after every tool call without an exp
 complaints). An editor's own prompt and tools need 20,000 tokens or more, and servers that load less usually
 report it."""
 DEFAULT_OUTPUT = 4_096
-DEFAULTS = ModelFacts(image_input=False, tool_calling=True, reasoning=False, efforts=())
+DEFAULTS = ModelFacts(image_input=False, tool_calling=True, reasoning=False)
 """Editors do not offer a model without tools to agents, and few current models lack them."""
+DEFAULT_EFFORTS = ("low", "medium", "high")
+"""The efforts of a model that reasons, if no source lists any. Most lists say only that a model reasons, and
+every dialect has a form for these three."""
 
 _Sources = list[tuple[str, ModelFacts]]
 _LIMIT_CHECKS = {"window": is_window, "ceiling": is_window, "max_input": is_count, "max_output": is_count}
@@ -154,10 +157,14 @@ def _flag(field: str, sources: _Sources) -> tuple[bool, str]:
 
 
 def _efforts(sources: _Sources, reasoning: bool) -> tuple[tuple[str, ...], str]:
-    found = ((facts.efforts, source) for source, facts in sources)
-    efforts, source = next((value, source) for value, source in found if value is not None)
-    # A model without reasoning has no efforts, even if a later source lists some.
-    return (efforts, source) if reasoning else ((), source)
+    """Return the first efforts that are listed. An empty list counts only in an override: others send one for
+    a model that reasons if they do not know its efforts."""
+    if not reasoning:  # even if a source lists some
+        return (), next(source for source, facts in sources if facts.reasoning is not None)
+    for source, facts in sources:
+        if facts.efforts or (facts.efforts is not None and source == "override"):
+            return facts.efforts, source
+    return DEFAULT_EFFORTS, "default"
 
 
 def _prices(sources: _Sources) -> tuple[Prices | None, str]:

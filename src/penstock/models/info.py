@@ -60,11 +60,16 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     tool_calling: bool
     reasoning: bool
     efforts: tuple[str, ...]
-    """The values of `reasoning.effort` that the model accepts, if known."""
+    """The values of `reasoning.effort` to offer. If its source is `default`, no source lists them."""
     prices: Prices | None
     description: str
     sources: Mapping[str, str]
     """For every field except `id` and this one, its source: one of `SOURCES`."""
+
+    @property
+    def listed_efforts(self) -> tuple[str, ...]:
+        """The efforts that a source lists for this model: for clients that send one unasked."""
+        return () if self.sources.get("efforts") == "default" else self.efforts
 
 
 def is_window(value: int) -> bool:
