@@ -1,6 +1,7 @@
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Generator
 
 import pytest
@@ -22,6 +23,13 @@ same = bool(os.environ.get("CI"))
 settings.register_profile("fast", max_examples=examples(100), derandomize=same, deadline=None)
 settings.register_profile("thorough", max_examples=100, derandomize=same, deadline=None)
 settings.load_profile("thorough" if THOROUGH else "fast")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Commands and hosts store learned limits in the user's state folder: never in the real one."""
+    folder = tempfile.TemporaryDirectory(prefix="penstock-state-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["XDG_STATE_HOME"] = folder.name
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

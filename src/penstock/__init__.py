@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from penstock.models.directory import ModelDirectory
     from penstock.models.identity import ModelIdentity, parse_model_id
     from penstock.models.info import ModelInfo, Prices
+    from penstock.models.learned_limits import LearnedLimits, limits_path
     from penstock.models.overrides import parse_override
     from penstock.parts.adapter import OpenResponsesStreamAdapter
     from penstock.parts.markers import history_of, marker_part
@@ -131,6 +132,7 @@ _HOMES = {
     "models.directory": "ModelDirectory",
     "models.identity": "ModelIdentity parse_model_id",
     "models.info": "ModelInfo Prices",
+    "models.learned_limits": "LearnedLimits limits_path",
     "models.overrides": "parse_override",
     "parts.adapter": "OpenResponsesStreamAdapter",
     "parts.markers": "history_of marker_part",
@@ -212,6 +214,7 @@ __all__ = [
     "InvalidRequestError",
     "ItemDelta",
     "LanguageModelProvider",
+    "LearnedLimits",
     "Listener",
     "MemoryStore",
     "MessagePart",
@@ -279,6 +282,7 @@ __all__ = [
     "encode_frame",
     "history_of",
     "instructions_of",
+    "limits_path",
     "marker_part",
     "open_store",
     "parse_model_id",

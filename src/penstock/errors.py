@@ -174,6 +174,10 @@ class OpenResponsesError(PenstockError):
         """Seconds to wait, if the server sent a number."""
         self.limit_tokens = limit_tokens
         self.used_tokens = used_tokens
+        self.estimated_tokens: int | None = None
+        """The provider's estimate of a conversation that is too long, if the server does not report it."""
+        self.is_limit_learned = False
+        """Whether the provider has lowered the model's limit because of this error."""
         self.phase = phase
         """`connect` (no connection), `first_byte` or `idle` (a timeout), or `cut` (the connection broke)."""
 

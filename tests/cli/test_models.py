@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 from typing import Any
 
+from penstock.models.enrich import enrich
+from penstock.models.info import ModelFacts
+from penstock.models.learned_limits import LearnedLimits
 from tests.cli.chat.scripts import listed, refused
 from tests.cli.running import Result, penstock
 from tests.client.server import Served, answer, served
@@ -102,3 +106,57 @@ def test_no_server_at_the_address_is_reported() -> None:
 def test_names_are_safe_to_show() -> None:
     with served(listed("evil\x1b[31m")) as endpoint:
         assert "evil\\x1b[31m" in models(endpoint).stdout
+
+
+def learn(endpoint: Served, state: Path, **limits: int) -> None:
+    for model, limit in limits.items():
+        learned = LearnedLimits(state / "penstock" / "limits.json", clock=lambda: 1_700_000_000).at(
+            endpoint.url
+        )
+        assert learned.learn(enrich(ModelFacts(id=model)), limit, limit + 1)
+
+
+def test_a_learned_limit_is_marked_in_the_table_and_in_json(tmp_path: Path) -> None:
+    with served(*[listed("one", "two")] * 2) as endpoint:
+        learn(endpoint, tmp_path, one=48_000)
+        table = penstock("models", "--base-url", endpoint.url, XDG_STATE_HOME=str(tmp_path))
+        encoded = penstock("models", "--base-url", endpoint.url, "--json", XDG_STATE_HOME=str(tmp_path))
+    _, one, two, legend = table.stdout.splitlines()
+    assert one.split()[:7] == ["one", "48,000", "l", "43,904", "l", "4,096", "d"]
+    assert two.split()[:3] == ["two", "65,536", "d"]
+    assert legend == "from: l learned from an error, d default (unknown)"
+    first, second = map(json.loads, encoded.stdout.splitlines())
+    assert first["sources"]["context_window"] == "learned"
+    assert first["learned"] == {"limit": 48_000, "learned": 1_700_000_000, "refused": 48_001}
+    assert (second["sources"]["context_window"], second["learned"]) == ("default", None)
+
+
+def test_forget_removes_the_named_limits_or_all_of_the_endpoint(tmp_path: Path) -> None:
+    with served() as endpoint, served() as other:
+        learn(endpoint, tmp_path, one=48_000, two=32_000, three=16_000)
+        learn(other, tmp_path, one=8_000)
+        named = penstock("models", "--base-url", endpoint.url, "--forget", "TW", XDG_STATE_HOME=str(tmp_path))
+        unknown = penstock(
+            "models", "--base-url", endpoint.url, "--forget", "four", XDG_STATE_HOME=str(tmp_path)
+        )
+        rest = penstock("models", "--base-url", endpoint.url, "--forget", XDG_STATE_HOME=str(tmp_path))
+        again = penstock("models", "--base-url", endpoint.url, "--forget", XDG_STATE_HOME=str(tmp_path))
+        assert endpoint.asked == []
+        left = LearnedLimits(tmp_path / "penstock" / "limits.json").at(other.url).all()
+    assert (named.returncode, named.stdout) == (0, "forgot two: 32,000 tokens, learned on 2023-11-14\n")
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "no limit was learned for a model whose name matches at http://127.0.0.1" in unknown.stderr
+    assert [line.split(":")[0] for line in rest.stdout.splitlines()] == ["forgot one", "forgot three"]
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "no limit was learned at http://127.0.0.1" in again.stderr
+    assert [*left] == ["one"]
+
+
+def test_an_unusable_file_of_learned_limits_is_reported_and_ignored(tmp_path: Path) -> None:
+    (tmp_path / "penstock").mkdir()
+    (tmp_path / "penstock" / "limits.json").write_text("not a list of limits")
+    with served(listed("one")) as endpoint:
+        result = penstock("models", "--base-url", endpoint.url, XDG_STATE_HOME=str(tmp_path))
+    assert result.returncode == 0
+    assert "65,536 d" in result.stdout
+    assert "limits.json, is not used, because it does not contain limits: delete it" in result.stderr

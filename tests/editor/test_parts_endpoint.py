@@ -258,3 +258,28 @@ def test_a_stopping_gateway_lets_a_turn_finish(tmp_path: Path, upstream: Scripte
         assert "".join(line["value"] for line in lines if line["type"] == "text") == "begun, ended"
         assert lines[-1]["type"] == "done"
         assert penstock.process.wait(30) == 0
+
+
+def test_a_limit_is_learned_in_memory_for_one_caller(penstock: Running, upstream: ScriptedUpstream) -> None:
+    from tests.provider.scripted_provider import refused
+
+    message = "This model's maximum context length is 48000 tokens. However, you requested 50123 tokens."
+    _, models = ask(penstock, "models", key="one")
+    model = models.end["models"][0]["id"]
+    upstream.play(model, refused(400, "context_length_exceeded", message))
+    reply, _ = ask(penstock, "respond", key="one", model=model, messages=[user("a")])
+    assert (reply.status, reply.error["code"]) == (400, "context_length_exceeded")
+    assert (
+        "(50,123 tokens; the model's limit is 48,000, which is now known): try again"
+        in (reply.error["message"])
+    )
+
+    def source(key: str) -> str:
+        _, listed = ask(penstock, "models", key=key)
+        found = {each["id"]: each["source"] for each in listed.end["models"]}
+        return str(found[model])
+
+    assert (source("one"), source("another")) == ("learned", "default")
+    _, forgotten = ask(penstock, "forget_limits", key="one")
+    assert forgotten.end["forgotten"] == [model]
+    assert source("one") == "default"

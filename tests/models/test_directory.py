@@ -10,6 +10,8 @@ import pytest
 
 from penstock.errors import AuthenticationError, OpenResponsesError, ServerError
 from penstock.models.directory import RETRY_WAIT, ModelDirectory
+from penstock.models.enrich import DEFAULT_WINDOW
+from penstock.models.learned_limits import LearnedLimits
 from penstock.models.overrides import parse_override
 from tests.client.asking import asking
 from tests.client.server import answer
@@ -315,3 +317,28 @@ def test_the_client_can_be_the_endpoint() -> None:
             )
 
     run(scenario())
+
+
+def test_a_learned_limit_lowers_the_list_at_once_and_is_forgotten_at_once() -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint([{"id": "a", "context_window": 100_000}, {"id": "b"}])
+        limits = LearnedLimits().at("http://here/v1")
+        directory = ModelDirectory(endpoint, limits=limits)
+        info = (await directory.list())[0]
+        assert (info.context_window, info.learned) == (100_000, None)
+        limits.learn(info, 48_000, 50_123)
+        listed = await directory.list()
+        assert [each.context_window for each in listed] == [48_000, DEFAULT_WINDOW]
+        assert (await directory.get("a")).sources["context_window"] == "learned"
+        unlisted = await directory.get("unlisted")
+        limits.learn(unlisted, 32_000)
+        assert (await directory.get("unlisted")).context_window == 32_000
+        limits.forget()
+        assert [each.context_window for each in await directory.list()] == [100_000, DEFAULT_WINDOW]
+        assert endpoint.requests == 1
+
+    run(scenario())
+
+
+def test_a_directory_without_learned_limits_learns_nothing() -> None:
+    assert ModelDirectory(Endpoint(ONE)).limits is None

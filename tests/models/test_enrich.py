@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.models.enrich import DEFAULT_EFFORTS, DEFAULT_OUTPUT, DEFAULT_WINDOW, enrich
-from penstock.models.info import SOURCES, ModelFacts, ModelInfo, Prices
+from penstock.models.info import SOURCES, LearnedLimit, ModelFacts, ModelInfo, Prices
 from penstock.models.listing import read_listing
 from penstock.models.overrides import parse_override
 from tests.models import model_lists
@@ -78,7 +78,7 @@ def test_an_unknown_model_gets_defaults_marked_as_such() -> None:
 def test_every_field_has_a_source_and_a_model_can_be_encoded(entry: dict[str, object]) -> None:
     (facts,) = read_listing([entry])
     info = enrich(facts)
-    assert {*info.sources} == {*ModelInfo.__struct_fields__} - {"id", "sources"}
+    assert {*info.sources} == {*ModelInfo.__struct_fields__} - {"id", "learned", "sources"}
     assert {*info.sources.values()} <= {*SOURCES}
     assert msgspec.json.decode(msgspec.json.encode(info), type=ModelInfo) == info
 
@@ -208,6 +208,51 @@ def test_the_vendor_is_from_the_id_or_else_from_the_endpoint() -> None:
     ]
 
 
+LEARNED = LearnedLimit(48_000, 1_700_000_000, 50_123)
+
+
+@pytest.mark.parametrize(
+    ("facts", "override", "window", "source"),
+    [
+        (ModelFacts(id="unheard-of"), ModelFacts(), 48_000, "learned"),
+        (ModelFacts(window=100_000), ModelFacts(), 48_000, "learned"),
+        (ModelFacts(id="gpt-4o"), ModelFacts(), 48_000, "learned"),
+        (ModelFacts(window=32_000), ModelFacts(), 32_000, "endpoint"),  # it names a smaller one
+        (ModelFacts(id="gpt-4"), ModelFacts(), 8_192, "catalog"),
+        (ModelFacts(window=100_000), ModelFacts(window=200_000), 200_000, "override"),
+        (ModelFacts(window=100_000), ModelFacts(window=10_000), 10_000, "override"),
+        (ModelFacts(window=100_000), ModelFacts(max_output=1_000), 48_000, "learned"),
+    ],
+)
+def test_a_learned_limit_only_lowers_a_window_that_the_user_has_not_set(
+    facts: ModelFacts, override: ModelFacts, window: int, source: str
+) -> None:
+    info = enrich(facts, override, None, LEARNED)
+    assert (info.context_window, info.sources["context_window"]) == (window, source)
+    assert info.learned == (LEARNED if source == "learned" else None)
+
+
+def test_input_and_output_fit_into_a_learned_window() -> None:
+    info = enrich(ModelFacts(window=200_000, max_output=64_000), None, None, LEARNED)
+    assert limits(info) == (48_000, 24_000, 24_000)
+    assert limit_sources(info) == ("learned", "learned", "endpoint")
+    info = enrich(ModelFacts(window=200_000, max_input=20_000, max_output=4_000), None, None, LEARNED)
+    assert limits(info) == (48_000, 20_000, 4_000)
+    assert limit_sources(info) == ("learned", "endpoint", "endpoint")
+
+
+def test_a_default_of_a_gateway_is_still_a_default() -> None:
+    (facts,) = read_listing([{"id": "m", "context_window": 65_536, "sources": {"context_window": "default"}}])
+    info = enrich(facts)
+    assert limits(info) == (65_536, 61_440, 4_096)
+    assert limit_sources(info) == ("default", "default", "default")
+    # The gateway has looked into its own catalog for the model behind this name.
+    (facts,) = read_listing(
+        [{"id": "gpt-4o", "context_window": 65_536, "sources": {"context_window": "default"}}]
+    )
+    assert enrich(facts).context_window == 65_536
+
+
 COUNTS = st.none() | st.integers() | st.integers(0, 1_000) | st.integers(0, 2_000_000)
 
 
@@ -221,12 +266,15 @@ FACTS = st.builds(
 )
 
 
-@given(FACTS, FACTS, FACTS)
-@example(ModelFacts(max_input=1, max_output=300), ModelFacts(), ModelFacts())
-@example(ModelFacts(), ModelFacts(window=256, max_output=10**8), ModelFacts())
+LIMITS_LEARNED = st.none() | st.integers(256, 2_000_000).map(lambda limit: LearnedLimit(limit, 0))
+
+
+@given(FACTS, FACTS, FACTS, LIMITS_LEARNED)
+@example(ModelFacts(max_input=1, max_output=300), ModelFacts(), ModelFacts(), None)
+@example(ModelFacts(), ModelFacts(window=256, max_output=10**8), ModelFacts(), None)
 def test_input_and_output_always_fit_into_the_window(
-    facts: ModelFacts, override: ModelFacts, probe: ModelFacts
+    facts: ModelFacts, override: ModelFacts, probe: ModelFacts, learned: LearnedLimit | None
 ) -> None:
-    info = enrich(facts, override, probe)
+    info = enrich(facts, override, probe, learned)
     assert info.max_input + info.max_output <= info.context_window
     assert min(info.max_input, info.max_output) >= 1

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from penstock.models.directory import ModelDirectory
+from penstock.models.learned_limits import EndpointLimits
 from penstock.models.overrides import parse_override
 from penstock.parts.parts import ChatMessage, Part, Role, TextPart
 from penstock.protocol.content import JsonObject
@@ -40,10 +41,16 @@ class ModelList:
 
 @asynccontextmanager
 async def scripted_provider(
-    *scripts: Script, host: Host | None = None, reasoning: bool = False, **settings: Any
+    *scripts: Script,
+    host: Host | None = None,
+    reasoning: bool = False,
+    limits: EndpointLimits | None = None,
+    override: str = OVERRIDE,
+    **settings: Any,
 ) -> AsyncIterator[tuple[LanguageModelProvider, Server]]:
     async with asking(*scripts, **settings) as (client, server):
-        directory = ModelDirectory(ModelList(reasoning), overrides=[parse_override(OVERRIDE)])
+        overrides = [parse_override(override)]
+        directory = ModelDirectory(ModelList(reasoning), overrides=overrides, limits=limits)
         yield LanguageModelProvider(client, directory, host=host), server
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.client.config import ClientConfig
     from penstock.dialects.presets import Preset
     from penstock.models.directory import ModelDirectory
+    from penstock.models.learned_limits import EndpointLimits
 
 DEFAULT_URL = "http://127.0.0.1:8080/v1"
 """The default address of a gateway on this machine."""
@@ -45,6 +46,12 @@ class EndpointOptions(NamedTuple):
     is_default: bool
     overrides: list[Any]
 
+    def limits(self) -> EndpointLimits:
+        """Return the limits of this endpoint that were learned from errors."""
+        from penstock.models.learned_limits import LearnedLimits, limits_path
+
+        return LearnedLimits(limits_path(os.environ)).at(self.config.base_url)
+
     def directory(self, client: OpenResponsesClient) -> ModelDirectory:
         from penstock.models.directory import ModelDirectory
         from penstock.net.urls import is_loopback, read_address
@@ -55,6 +62,7 @@ class EndpointOptions(NamedTuple):
             overrides=self.overrides,
             fetcher=client if is_local else None,
             preset=self.preset,
+            limits=self.limits(),
         )
 
 

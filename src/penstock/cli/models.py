@@ -18,7 +18,7 @@ _USAGE = "penstock models [--base-url URL | --preset NAME] [options] [NAME ...]"
 _DESCRIPTION = """\
 List the models of an endpoint: token limits, capabilities, prices, and the
 source of each value. Servers on this machine are also asked which models they
-have loaded."""
+have loaded. Limits that were learned from errors are included."""
 
 _EPILOG = """\
 examples:
@@ -27,19 +27,29 @@ examples:
                                              names that contain one of these
   penstock models --preset ollama --json     one object per line
   penstock models --override 'qwen3 = window:32k tools'
+  penstock models --forget qwen3             forget what errors have taught
 
 docs/models.md describes where the values come from, and the override syntax.
 
 exit codes:
-  0  models were found
-  1  no models were found, or the endpoint returned an error
+  0  models were found, or limits were forgotten
+  1  no models or limits were found, or the endpoint returned an error
   2  nothing was requested: wrong options, or no server at the address"""
 
 _COLUMNS = ("model", "window", "input", "output", "images", "tools", "reasoning", "$/million in/out")
 _RIGHT = frozenset({"window", "input", "output"})
-_LETTERS = {"override": "o", "endpoint": "e", "probe": "p", "catalog": "c", "id": "n", "default": "d"}
+_LETTERS = {
+    "override": "o",
+    "learned": "l",
+    "endpoint": "e",
+    "probe": "p",
+    "catalog": "c",
+    "id": "n",
+    "default": "d",
+}
 _LEGEND = {
     "o": "your override",
+    "l": "learned from an error",
     "e": "the endpoint's list",
     "p": "a probe of the server",
     "c": "the catalog",
@@ -53,6 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help="only models whose name contains this")
     add("--json", action="store_true", help="print one JSON object per model")
+    add("--forget", action="store_true", help="forget the limits that were learned from errors")
     add_endpoint_options(parser)
 
 
@@ -65,15 +76,16 @@ def run(options: argparse.Namespace) -> int:
 
     endpoint = read_endpoint(options, responses=False)
     terminal = Terminal()
+    if options.forget:
+        return _forget(endpoint, options.names, terminal)
     try:
-        listed = asyncio.run(_listed(endpoint))
+        listed = asyncio.run(_listed(endpoint, terminal))
     except OpenResponsesError as error:
         if isinstance(error, NetworkError) and error.phase == "connect":
             raise UsageError(f"{error.message}{no_gateway(endpoint)}") from None
         terminal.note(explain_error(error, endpoint))
         return PROBLEM
-    wanted = [name.lower() for name in options.names]
-    found = [info for info in listed if not wanted or any(name in info.id.lower() for name in wanted)]
+    found = [info for info in listed if _is_wanted(info.id, options.names)]
     if not found:
         terminal.note(f"no model name matches; the endpoint lists {len(listed)} models")
         return PROBLEM
@@ -84,13 +96,40 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-async def _listed(endpoint: EndpointOptions) -> list[ModelInfo]:
+def _is_wanted(model: str, names: list[str]) -> bool:
+    return not names or any(name.lower() in model.lower() for name in names)
+
+
+def _forget(endpoint: EndpointOptions, names: list[str], terminal: Terminal) -> int:
+    """Forget learned limits, without asking the endpoint."""
+    from penstock.cli.endpoint_errors import logged_to
+    from penstock.formatting import format_time
+
+    with logged_to():
+        limits = endpoint.limits()
+        forgotten = limits.forget(model for model in limits.all() if _is_wanted(model, names))
+    if limits.problem:
+        terminal.note(limits.problem)
+    for model, limit in forgotten.items():
+        day = format_time(limit.learned).partition(" ")[0]
+        terminal.line(f"forgot {terminal.clean(model)}: {limit.limit:,} tokens, learned on {day}")
+    if not forgotten:
+        matching = " for a model whose name matches" if names else ""
+        terminal.note(f"no limit was learned{matching} at {terminal.clean(limits.endpoint)}")
+    return OK if forgotten else PROBLEM
+
+
+async def _listed(endpoint: EndpointOptions, terminal: Terminal) -> list[ModelInfo]:
     from penstock.cli.endpoint_errors import logged_to
     from penstock.client.client import OpenResponsesClient
 
     with logged_to():
         async with OpenResponsesClient(endpoint.config) as client:
-            return await endpoint.directory(client).list()
+            directory = endpoint.directory(client)
+            listed = await directory.list()
+    if directory.limits is not None and directory.limits.problem:
+        terminal.note(directory.limits.problem)
+    return listed
 
 
 def _print_json(found: list[ModelInfo], terminal: Terminal) -> None:
@@ -117,7 +156,7 @@ def _print_table(found: list[ModelInfo], terminal: Terminal) -> None:
             for (text, letter), name, width in zip(row, _COLUMNS, widths, strict=True)
         ]
         terminal.line("  ".join(shown).rstrip())
-    used = sorted({letter for row in rows for _, letter in row if letter}, key="oepcnd".index)
+    used = sorted({letter for row in rows for _, letter in row if letter}, key="olepcnd".index)
     legend = ", ".join(f"{letter} {_LEGEND[letter]}" for letter in used)
     terminal.line(terminal.paint(f"from: {legend}", "dim"))
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.models.directory import ModelDirectory
+from penstock.models.learned_limits import LearnedLimits
 from penstock.protocol.content import JsonObject
 from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
@@ -56,7 +57,11 @@ class Callers:
         name = _digest(tenant, config.headers)
         if name not in self._known:
             credentials = {name: value for name, value in config.headers.items() if name in CREDENTIALS}
-            directory = ModelDirectory(_ModelSource(replace(config, headers=credentials)), ttl=_MODELS_TTL)
+            directory = ModelDirectory(
+                _ModelSource(replace(config, headers=credentials)),
+                limits=LearnedLimits().at(config.base_url),  # in memory: the file belongs to a user
+                ttl=_MODELS_TTL,
+            )
             self._known[name] = Caller(directory, TokenCounter(), UsageTracker())
             if len(self._known) > MAX_CALLERS:
                 self._known.popitem(last=False)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from penstock.models.enrich import enrich
-from penstock.models.info import ModelFacts, ModelInfo
+from penstock.models.info import LearnedLimit, ModelFacts, ModelInfo
+from penstock.models.learned_limits import EndpointLimits
 from penstock.models.listing import read_listing
 from penstock.models.overrides import Override, override_for
 from penstock.models.probes import Fetcher, probe, probe_of
@@ -41,14 +42,17 @@ class ModelDirectory:
         overrides: Iterable[Override] = (),
         fetcher: Fetcher | None = None,
         preset: str = "",
+        limits: EndpointLimits | None = None,
         ttl: float = 300.0,
         patience: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`fetcher` is for probing local servers, and `preset` names the kind of server.
+        """`fetcher` is for probing local servers, and `preset` names the kind of server. `limits` are those
+        that were learned from errors: without them, nothing is learned and no file is used.
 
         `patience` is how many seconds `get` waits for the first list.
         """
+        self.limits = limits
         self._endpoint = endpoint
         self._overrides = tuple(overrides)
         self._fetcher = fetcher
@@ -57,6 +61,9 @@ class ModelDirectory:
         self._patience = patience
         self._clock = clock
         self._models: dict[str, ModelInfo] | None = None
+        """As listed, without learned limits, which may change at any time."""
+        self._listed: dict[str, ModelFacts] = {}
+        self._probed: dict[str, ModelFacts] = {}
         self._fresh_until = 0.0
         self._failure: Exception | None = None
         self._loading: asyncio.Task[None] | None = None
@@ -78,7 +85,8 @@ class ModelDirectory:
         models = self._models
         if models is None or refresh or self._clock() >= self._fresh_until:
             models = await self._load()
-        return [*models.values()]
+        learned = self.limits.all() if self.limits else {}
+        return [self._lowered(info, learned) for info in models.values()]
 
     async def get(self, id: str) -> ModelInfo:
         """Return one model, even if it is not listed: it may work anyway. `sources` has the source of each
@@ -89,8 +97,16 @@ class ModelDirectory:
                 # A slow list must not delay the first answer. If the endpoint fails, the first request to the
                 # model reports it.
                 await asyncio.wait({loading}, timeout=self._patience)
-        found = (self._models or {}).get(id)
-        return found or enrich(ModelFacts(id=id), override_for(id, self._overrides))
+        found = (self._models or {}).get(id) or enrich(ModelFacts(id=id), override_for(id, self._overrides))
+        return self._lowered(found, self.limits.all() if self.limits else {})
+
+    def _lowered(self, info: ModelInfo, learned: Mapping[str, LearnedLimit]) -> ModelInfo:
+        """Return the model with its learned limit, if there is one."""
+        if info.id not in learned:
+            return info
+        facts, probed = self._listed.get(info.id), self._probed.get(info.id)
+        override = override_for(info.id, self._overrides)
+        return enrich(facts or ModelFacts(id=info.id), override, probed, learned[info.id])
 
     def _start_loading(self) -> asyncio.Task[None]:
         if self._loading is None or self._loading.done():
@@ -115,6 +131,7 @@ class ModelDirectory:
             self._failure = error
             self._fresh_until = self._clock() + min(self._ttl, RETRY_WAIT)
             return
+        self._listed, self._probed = {facts.id: facts for facts in listed}, probed
         self._models = {
             facts.id: enrich(facts, override_for(facts.id, self._overrides), probed.get(facts.id))
             for facts in listed

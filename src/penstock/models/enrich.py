@@ -1,7 +1,8 @@
 """Merge the sources into one description of a model: for each field, the first source that has a value.
 
 The order is that of ask I2: override, endpoint, probe, exact catalog, default. Limits need more care than
-other fields, because they must be consistent even if they are from different sources.
+other fields, because they must be consistent even if they are from different sources. A limit that was
+learned from an error can only lower a window, and never one that the user has set.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.models.catalog import in_catalog
 from penstock.models.identity import ModelIdentity, parse_model_id
-from penstock.models.info import ModelFacts, ModelInfo, Prices, is_count, is_window
+from penstock.models.info import LearnedLimit, ModelFacts, ModelInfo, Prices, is_count, is_window
 
 DEFAULT_WINDOW = 65_536
 """Used if no source has a window. If it is too large, a request may fail with a clear error; if it is too
@@ -37,7 +38,10 @@ class _Limits(Struct, frozen=True):
 
 
 def enrich(
-    facts: ModelFacts, override: ModelFacts | None = None, probe: ModelFacts | None = None
+    facts: ModelFacts,
+    override: ModelFacts | None = None,
+    probe: ModelFacts | None = None,
+    learned: LearnedLimit | None = None,
 ) -> ModelInfo:
     """Return everything that is known about the model `facts.id`; `facts` is the endpoint's entry."""
     identity = parse_model_id(facts.id)
@@ -47,7 +51,7 @@ def enrich(
         ("probe", _without_invalid_limits(probe or ModelFacts())),
     ]
     catalog = ("catalog", in_catalog(identity) or ModelFacts())
-    limits = _limits(sources, catalog)
+    limits = _limits(sources, catalog, learned)
     sources += [catalog, ("default", DEFAULTS)]
 
     origin: dict[str, str] = {"family": "id", "version": "id", **limits.sources}
@@ -75,6 +79,7 @@ def enrich(
         prices=prices,
         description=description,
         sources=origin,
+        learned=learned if origin["context_window"] == "learned" else None,
     )
 
 
@@ -88,9 +93,11 @@ def _without_invalid_limits(facts: ModelFacts) -> ModelFacts:
     return replace(facts, **invalid) if invalid else facts
 
 
-def _limits(sources: _Sources, catalog: tuple[str, ModelFacts]) -> _Limits:
+def _limits(sources: _Sources, catalog: tuple[str, ModelFacts], learned: LearnedLimit | None) -> _Limits:
     output, output_from = _output([*sources, catalog])
     window, window_from = _window(sources, catalog, output)
+    if learned is not None and learned.limit < window and window_from != "override":
+        window, window_from = learned.limit, "learned"
     # Many lists have the whole window as the output limit, so reserve half of it for the input. A user who
     # sets both limits knows what remains.
     is_explicit = output_from == window_from == "override"
@@ -121,7 +128,7 @@ def _output(sources: _Sources) -> tuple[int, str]:
 def _window(sources: _Sources, catalog: tuple[str, ModelFacts], output: int) -> tuple[int, str]:
     for source, facts in sources:
         if facts.window is not None:
-            return facts.window, source
+            return facts.window, "default" if facts.is_window_default else source
         if facts.max_input and facts.max_output and is_window(facts.max_input + facts.max_output):
             return facts.max_input + facts.max_output, source
     ceilings = [(facts.ceiling, source) for source, facts in sources if facts.ceiling is not None]

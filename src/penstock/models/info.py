@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-SOURCES = ("override", "endpoint", "probe", "catalog", "id", "default")
-"""The possible sources of a field, in order of precedence. `id`: parsed from the model's name."""
+SOURCES = ("override", "learned", "endpoint", "probe", "catalog", "id", "default")
+"""The possible sources of a field, in order of precedence. `learned`: from an error of the endpoint; it can
+only lower a window. `id`: parsed from the model's name."""
 
 MIN_WINDOW = 256
 MAX_TOKENS = 100_000_000
@@ -23,6 +24,16 @@ class Prices(Struct, frozen=True):
     cache_write: float | None = None
 
 
+class LearnedLimit(Struct, frozen=True):
+    """A context window that an endpoint named when it refused a longer conversation."""
+
+    limit: int
+    learned: float
+    """A Unix time."""
+    refused: int | None = None
+    """The tokens of the refused conversation, if the endpoint counted them."""
+
+
 class ModelFacts(Struct, frozen=True, kw_only=True):
     """What one source says about a model. None or an empty text means unknown."""
 
@@ -34,6 +45,8 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     ceiling: int | None = None
     """The context length that the model was trained for; the server may have loaded less. It can lower the
     default but never raise it."""
+    is_window_default: bool | None = None
+    """Whether the endpoint says that its window is a default, as our gateway does."""
     max_input: int | None = None
     max_output: int | None = None
     image_input: bool | None = None
@@ -64,7 +77,9 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     prices: Prices | None
     description: str
     sources: Mapping[str, str]
-    """For every field except `id` and this one, its source: one of `SOURCES`."""
+    """For every field except `id`, `learned` and this one, its source: one of `SOURCES`."""
+    learned: LearnedLimit | None = None
+    """The learned limit, if that is the window."""
 
     @property
     def listed_efforts(self) -> tuple[str, ...]:

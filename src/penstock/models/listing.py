@@ -145,6 +145,7 @@ def read_entry(entry: JsonObject) -> ModelFacts | None:
         description=text_of(entry.get("description")),
         window=window,
         ceiling=ceiling if window is None else None,
+        is_window_default=True if _at(entry, "sources.context_window") == "default" else None,
         max_input=max_input,
         max_output=_limit(entry, OUTPUTS, is_count),
         image_input=_image_input(entry),

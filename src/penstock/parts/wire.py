@@ -53,7 +53,15 @@ def part_to_line(part: Part) -> JSON:
 
 def error_to_json(error: OpenResponsesError) -> JSON:
     """Return an error with its code, its message and all other known details."""
-    known = ("status", "param", "request_id", "retry_after", "limit_tokens", "used_tokens")
+    known = (
+        "status",
+        "param",
+        "request_id",
+        "retry_after",
+        "limit_tokens",
+        "used_tokens",
+        "estimated_tokens",
+    )
     details = {name: value for name in known if (value := getattr(error, name)) is not None}
     return {"type": "error", "code": error.code, "message": error.message, **details}
 

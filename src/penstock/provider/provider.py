@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.errors import ContextOverflowError, InvalidRequestError, OpenResponsesError
-from penstock.models.info import ModelInfo
+from penstock.models.info import LearnedLimit, ModelInfo
 from penstock.parts.adapter import Log
 from penstock.parts.item_parts import Thinking
 from penstock.parts.messages import (
@@ -73,6 +73,10 @@ class LanguageModelProvider:
             return self.counter.count_text(model, counted)
         return self.counter.count_message(model, counted)
 
+    def forget_limits(self, models: Iterable[str] | None = None) -> dict[str, LearnedLimit]:
+        """Forget the learned limits of these models, or of all; return what was forgotten."""
+        return self._directory.limits.forget(models) if self._directory.limits else {}
+
     async def provide_response(
         self,
         model: str,
@@ -103,6 +107,7 @@ class LanguageModelProvider:
             result = await self._respond(turn, info, messages, options)
         except OpenResponsesError as error:
             if not cancel.is_set():
+                _add_size(error, estimate.tokens)
                 self._failed(agent, model, turn, error)
                 await turn.fail(error)
                 raise
@@ -116,6 +121,8 @@ class LanguageModelProvider:
         self._ended(agent, model, turn, result)
         if result.usage is not None:
             self.counter.learn(model, estimate, result.usage.input_tokens)
+            if self._directory.limits is not None:
+                self._directory.limits.accept(model, result.usage.input_tokens)
         return result
 
     def _ended(
@@ -157,8 +164,15 @@ class LanguageModelProvider:
     ) -> StreamResult:
         request, omitted = self._request(info, translated, options)
         dropped = [Diagnostic(code="option_left_out", message=message) for message in omitted]
-        await turn.run(self._client.stream(request), [*translated.diagnostics, *dropped])
-        turn.result.raise_for_error()
+        try:
+            await turn.run(self._client.stream(request), [*translated.diagnostics, *dropped])
+            turn.result.raise_for_error()
+        except ContextOverflowError as error:
+            # Also from a follow-up that is retried: the limit is the same for the full history.
+            if self._directory.limits is not None:
+                known = (error.limit_tokens, error.used_tokens)
+                error.is_limit_learned = self._directory.limits.learn(info, *known)
+            raise
         return turn.result
 
     def _translate(
@@ -187,6 +201,12 @@ class LanguageModelProvider:
             include=["reasoning.encrypted_content"] if info.reasoning else UNSET,
         )
         return with_options(request, options.model_options)
+
+
+def _add_size(error: OpenResponsesError, estimate: int) -> None:
+    """Add our estimate to an overflow without a size, unless it contradicts the limit."""
+    if isinstance(error, ContextOverflowError) and error.used_tokens is None:
+        error.estimated_tokens = estimate if estimate > (error.limit_tokens or 0) else None
 
 
 async def _unless(cancel: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -110,3 +110,18 @@ def test_images_come_before_the_text() -> None:
     image = DataPart(b"x", "image/png")
     assert question_of("What?", [image]) == [image, TextPart("What?")]
     assert question_of(" ", [image]) == [image]
+
+
+def test_a_limit_is_learned_from_a_refused_question() -> None:
+    message = "This model's maximum context length is 48000 tokens. However, you requested 50123 tokens."
+
+    async def ask(chat: ChatClient) -> list[int]:
+        await chat.choose(MODEL)
+        turn = await chat.ask([TextPart("first")], Listener())
+        assert turn.error is not None
+        return [model.context_window for model in await chat.models()]
+
+    with served(listed(), refused(400, message, "context_length_exceeded")) as server:
+        assert use(server.url, ask) == [48_000]
+        # A new session has it too.
+        assert [*endpoint("--base-url", server.url).limits().forget()] == [MODEL]

@@ -23,6 +23,13 @@ from penstock.provider.host.error_messages import ERROR_TEXTS, ErrorContext, fai
 
 PLACE = ErrorContext(endpoint="http://127.0.0.1:8080/v1", group="Work", model="big-model")
 
+
+def overflow(*, learned: bool = False, estimated: int | None = None, **known: int) -> ContextOverflowError:
+    error = ContextOverflowError("x", **known)  # type: ignore[arg-type]  # only numbers of tokens
+    error.is_limit_learned, error.estimated_tokens = learned, estimated
+    return error
+
+
 CASES: list[tuple[OpenResponsesError, str, str]] = [
     (
         AuthenticationError("bad key", status=401),
@@ -51,7 +58,24 @@ CASES: list[tuple[OpenResponsesError, str, str]] = [
         "",
         "(the model's limit is 8,000 tokens): start a new one",
     ),
-    (ContextOverflowError("x"), "", "too long: start a new one"),
+    (ContextOverflowError("x"), "", "too long: start a new one, or attach less."),
+    (ContextOverflowError("x", used_tokens=9001), "", "too long (9,001 tokens): start a new one"),
+    (
+        overflow(learned=True, limit_tokens=8000, used_tokens=9001),
+        "",
+        "(9,001 tokens; the model's limit is 8,000, which is now known): try again, start a new one, or att",
+    ),
+    (
+        overflow(learned=True, limit_tokens=8000),
+        "",
+        "(the model's limit is 8,000 tokens, which is now known): try again, start",
+    ),
+    (
+        overflow(estimated=9001, limit_tokens=8000),
+        "",
+        "(about 9,001 tokens by our own estimate; the model's limit is 8,000): start a new one",
+    ),
+    (overflow(estimated=9001), "", "(about 9,001 tokens by our own estimate): start a new one"),
     (InvalidRequestError("no", code="content_filter"), "Blocked", "rephrase it"),
     (InvalidRequestError("tools[3] is wrong"), "", "The request was rejected: tools[3] is wrong; change the"),
     (

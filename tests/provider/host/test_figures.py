@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ServerError
 from penstock.models.enrich import enrich
-from penstock.models.info import ModelFacts, Prices
+from penstock.models.info import LearnedLimit, ModelFacts, Prices
 from penstock.provider.host.figures import PAUSE, UsageUpdates, model_to_json, usage_to_json
 from penstock.provider.tracker import UsageTracker
 from tests.provider.usages import usage
@@ -115,9 +115,41 @@ def test_a_model_has_all_fields_and_a_tooltip() -> None:
         "$2 in, $0.5 cached, $10 out per million tokens",
         "The big one.",
     ]
+    assert model["detail"] == "tools, thinking · 100K"
     plain = model_to_json(enrich(ModelFacts(id="unknown-model")))
     assert (plain["prices"], plain["efforts"], plain["source"]) == (None, [], "default")
-    assert len(plain["tooltip"]) == 1
+    assert plain["tooltip"] == ["61,440 tokens in, 4,096 out (a default, because no source has it)"]
+
+
+LEARNED = LearnedLimit(48_000, 1_700_000_000, 50_123)
+
+
+@pytest.mark.parametrize(
+    ("learned", "explained"),
+    [
+        (LEARNED, "learned on 2023-11-14 from an error of the endpoint, which refused 50,123 tokens"),
+        (LearnedLimit(48_000, 1_700_000_000), "learned on 2023-11-14 from an error of the endpoint"),
+    ],
+)
+def test_the_tooltip_says_when_a_limit_was_learned(learned: LearnedLimit, explained: str) -> None:
+    model = model_to_json(enrich(ModelFacts(id="unknown-model"), learned=learned))
+    assert (model["source"], model["max_input_tokens"]) == ("learned", 43_904)
+    assert model["tooltip"] == [f"43,904 tokens in, 4,096 out ({explained})"]
+    assert model["detail"] == "tools · 48K"
+
+
+@pytest.mark.parametrize(
+    ("facts", "detail"),
+    [
+        (ModelFacts(window=200_000, image_input=True, reasoning=True), "vision, tools, thinking · 200K"),
+        (ModelFacts(window=1_048_576, tool_calling=False, image_input=True), "vision · 1M"),
+        (ModelFacts(window=1_500_000), "tools · 1.5M"),
+        (ModelFacts(window=8_192, tool_calling=False), "8K"),
+        (ModelFacts(window=512), "tools · 512"),
+    ],
+)
+def test_the_detail_of_a_model_has_its_capabilities_in_a_few_words(facts: ModelFacts, detail: str) -> None:
+    assert model_to_json(enrich(facts))["detail"] == detail
 
 
 class Clock:

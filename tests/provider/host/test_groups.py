@@ -9,6 +9,7 @@ import pytest
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.errors import OpenResponsesError
+from penstock.models.learned_limits import LearnedLimits
 from penstock.provider.host import groups
 from penstock.provider.host.groups import Group
 from penstock.provider.host.requests import ConfigureRequest
@@ -17,7 +18,7 @@ from tests.client.server import run
 
 
 def group_of(**fields: Any) -> Group:
-    return Group(ConfigureRequest(**fields), UsageTracker())
+    return Group(ConfigureRequest(**fields), UsageTracker(), LearnedLimits())
 
 
 @pytest.fixture

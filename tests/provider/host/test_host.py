@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.models.learned_limits import LearnedLimits
 from penstock.provider.host import host as host_module
 from penstock.provider.host.host import EditorHost
 from penstock.provider.host.outbox import Outbox
@@ -159,5 +160,56 @@ def test_the_same_configuration_reports_changed_models_once() -> None:
         assert [line["type"] for line in out.lines if "id" not in line] == ["models_changed"] * 2
         assert [out.of(id) for id in range(5)] == [["done"], ["done"], ["done"], ["error"], ["done"]]
         await host.aclose()
+
+    run(scenario())
+
+
+OVERFLOW = "This model's maximum context length is 48000 tokens. However, you requested 50123 tokens."
+
+
+def test_a_learned_limit_is_announced_to_every_group_of_its_endpoint_and_can_be_forgotten() -> None:
+    async def scenario() -> None:
+        scripted = ScriptedUpstream()
+        scripted.play("", [answer(200, {"data": [{"id": "one"}]})])
+        scripted.play(
+            "one", [answer(400, {"error": {"message": OVERFLOW, "code": "context_length_exceeded"}})]
+        )
+        async with scripted:
+            out = ControlledOutbox()
+            out.proceed.set()
+            host = EditorHost(out, LearnedLimits())
+
+            async def ask(id: str, method: str, **fields: Any) -> Json:
+                await host.handle_lines(lines({"id": id, "method": method, **fields}))
+                while not {"done", "error"} & {*out.of(id)}:
+                    await asyncio.sleep(0)
+                return next(line for line in reversed(out.lines) if line.get("id") == id)
+
+            def announced() -> list[str]:
+                return [line["group"] for line in out.lines if line.get("reason") == "limits"]
+
+            for group in ("a", "b"):
+                await ask(group, "configure", group=group, endpoint=scripted.url)
+            await ask("elsewhere", "configure", group="c", endpoint="http://127.0.0.1:9")
+            failed = await ask("r", "respond", group="a", model="one", messages=[user("Hello")])
+            assert failed["message"] == (
+                "The conversation is too long (50,123 tokens; the model's limit is 48,000, which is now "
+                "known): try again, start a new one, or attach less."
+            )
+            assert announced() == ["a", "b"]
+            assert out.lines.index(failed) > max(
+                index for index, line in enumerate(out.lines) if line.get("reason") == "limits"
+            )
+            (model,) = (await ask("m", "models", group="b"))["models"]
+            assert (model["max_input_tokens"], model["source"]) == (43_904, "learned")
+
+            assert (await ask("f", "forget_limits", group="c"))["forgotten"] == []
+            assert (await ask("g", "forget_limits", group="nobody"))["forgotten"] == []
+            assert (await ask("h", "forget_limits", group="b", models=["two"]))["forgotten"] == []
+            assert (await ask("i", "forget_limits", group="b"))["forgotten"] == ["one"]
+            assert announced() == ["a", "b"] * 2
+            (model,) = (await ask("n", "models", group="a"))["models"]
+            assert model["source"] == "default"
+            await host.aclose()
 
     run(scenario())

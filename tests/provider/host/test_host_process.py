@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from typing import Any
 
 import pytest
 
+from penstock.models.learned_limits import limits_path
 from tests.cli import streams
+from tests.cli.running import penstock as penstock_command
 from tests.client.server import Script, answer, in_a_thread
 from tests.client.server import streamed as responses_streamed
 from tests.dialects.chat_streams import chunk as chat_chunk
@@ -482,3 +485,35 @@ def test_a_responses_upstream(host: HostProcess, upstream: ScriptedUpstream) -> 
     assert [line["name"] for line in answered.of("tool_call")] == ["get_weather", "get_time"]
     assert answered.text == "Looking both up."
     assert SECRET_PROMPT in upstream.asked_for(RESPONSES)[-1].body.decode()
+
+
+def test_a_learned_limit_is_in_the_users_file_and_another_host_has_it() -> None:
+    """Host and command share the file, without a restart."""
+    message = "This model's maximum context length is 8000 tokens. However, you requested 8500 tokens."
+    with in_a_thread(endpoint()) as served, host_process() as one, host_process() as other:
+        scripted = served.server
+        assert isinstance(scripted, ScriptedUpstream)
+        scripted.play("one", refused(400, "context_length_exceeded", message))
+        for running in (one, other):
+            running.configure("work", f"{served.url}/v1?key={SECRET_KEY}")
+
+        def sources(running: HostProcess) -> list[tuple[str, int]]:
+            models = running.ask("models", group="work").end["models"]
+            return [(model["source"], model["max_input_tokens"]) for model in models]
+
+        assert sources(other) == [("endpoint", 4904), ("default", 61_440)]
+        assert "which is now known" in one.respond("one").end["message"]
+        assert one.notifications("models_changed")[-1] == {
+            "type": "models_changed",
+            "group": "work",
+            "reason": "limits",
+        }
+        assert sources(one) == sources(other) == [("learned", 4000), ("default", 61_440)]
+        path = limits_path(os.environ)
+        assert path is not None
+        assert f"{served.url}/v1" in path.read_text()
+        assert SECRET_KEY not in path.read_text()
+
+        forgot = penstock_command("models", "--base-url", served.url, "--forget")
+        assert (forgot.returncode, forgot.stdout[:29]) == (0, "forgot one: 8,000 tokens, lea")
+        assert sources(one) == [("endpoint", 4904), ("default", 61_440)]

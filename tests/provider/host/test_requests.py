@@ -12,6 +12,7 @@ from penstock.provider.host.requests import (
     CancelRequest,
     ConfigureRequest,
     CountTokensRequest,
+    ForgetLimitsRequest,
     ModelsRequest,
     RespondRequest,
     UsageRequest,
@@ -27,6 +28,9 @@ def test_every_method_is_parsed() -> None:
     assert read_request({"method": "models", "group": None}) == ModelsRequest("", False)
     assert read_request({"method": "cancel", "request": "r"}) == CancelRequest("r")
     assert read_request({"method": "usage", "later": 1}) == UsageRequest()
+    assert read_request({"method": "forget_limits", "group": "g"}) == ForgetLimitsRequest("g", None)
+    some = read_request({"method": "forget_limits", "models": ["m"]})
+    assert some == ForgetLimitsRequest("", ["m"])
     counted = read_request({"method": "count_tokens", "model": "m", "message": HELLO})
     assert counted == CountTokensRequest("", "m", ChatMessage(1, [TextPart("Hello")]))
     configured = read_request(
@@ -85,6 +89,8 @@ def test_a_respond_request_has_tools_and_options() -> None:
         ({"method": "respond", "model": "m", "tool_mode": True}, "tool_mode"),
         ({"method": "respond", "model": "m", "options": []}, "options"),
         ({"method": "cancel"}, "request"),
+        ({"method": "forget_limits", "models": "m"}, "models"),
+        ({"method": "forget_limits", "models": [1]}, "models"),
         ({"method": "count_tokens", "model": "m"}, "text"),
         ({"method": "count_tokens", "model": "m", "message": "x"}, "message"),
     ],

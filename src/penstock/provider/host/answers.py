@@ -8,7 +8,13 @@ from collections.abc import Awaitable, Callable
 from penstock.parts.parts import Part
 from penstock.parts.wire import JSON, part_to_line, result_to_json
 from penstock.provider.host.figures import model_to_json
-from penstock.provider.host.requests import CountTokensRequest, ModelsRequest, RespondRequest, UsageRequest
+from penstock.provider.host.requests import (
+    CountTokensRequest,
+    ForgetLimitsRequest,
+    ModelsRequest,
+    RespondRequest,
+    UsageRequest,
+)
 from penstock.provider.provider import LanguageModelProvider
 
 Send = Callable[[JSON], Awaitable[None]]
@@ -19,7 +25,7 @@ Figures = Callable[[], JSON]
 
 async def answer(
     provider: LanguageModelProvider,
-    request: ModelsRequest | RespondRequest | CountTokensRequest | UsageRequest,
+    request: ModelsRequest | RespondRequest | CountTokensRequest | UsageRequest | ForgetLimitsRequest,
     send: Send,
     cancel: asyncio.Event,
     figures: Figures,
@@ -35,6 +41,8 @@ async def answer(
         return {"models": [model_to_json(info) for info in found]}
     if isinstance(request, CountTokensRequest):
         return {"tokens": provider.provide_token_count(request.model, request.counted)}
+    if isinstance(request, ForgetLimitsRequest):
+        return {"forgotten": [*provider.forget_limits(request.models)]}
     return {"usage": figures()}
 
 

@@ -54,7 +54,7 @@ ERROR_TEXTS: dict[str, ErrorText] = {
         BLOCKED, "The quota of {key} is used up, and waiting does not help: check the account{detail}"
     ),
     "context_length_exceeded": ErrorText(
-        "", "The conversation is too long{length}: start a new one, or attach less"
+        "", "The conversation is too long{length}: {retry}start a new one, or attach less"
     ),
     "content_filter": ErrorText(BLOCKED, "A content filter rejected this: rephrase it{detail}"),
     "invalid_prompt": ErrorText(BLOCKED, "{endpoint} rejected the prompt: rephrase it{detail}"),
@@ -186,6 +186,7 @@ def _sentence(error: OpenResponsesError, text: ErrorText, context: ErrorContext)
         and_model=f" and the model name {context.model}" if context.model else "",
         wait=_duration(error.retry_after),
         length=_length(error),
+        retry="try again, " if error.is_limit_learned else "",
     )
     return _with_full_stop(filled)
 
@@ -215,10 +216,17 @@ def _with_full_stop(sentence: str) -> str:
 
 
 def _length(error: OpenResponsesError) -> str:
-    used, limit = error.used_tokens, error.limit_tokens
-    if used and limit:
-        return f" ({used:,} tokens; the model's limit is {limit:,})"
-    return f" (the model's limit is {limit:,} tokens)" if limit else ""
+    """Return the size and the limit, as far as they are known. Our own estimate is marked as one."""
+    known = []
+    if error.used_tokens:
+        known.append(f"{error.used_tokens:,} tokens")
+    elif error.estimated_tokens:
+        known.append(f"about {error.estimated_tokens:,} tokens by our own estimate")
+    if error.limit_tokens:
+        unit = "" if known else " tokens"
+        learned = ", which is now known" if error.is_limit_learned else ""
+        known.append(f"the model's limit is {error.limit_tokens:,}{unit}{learned}")
+    return f" ({'; '.join(known)})" if known else ""
 
 
 def _duration(seconds: float | None) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from penstock.formatting import format_time
 from penstock.models.info import ModelInfo, Prices
 from penstock.parts.wire import JSON
 from penstock.provider.tracker import Tokens, Totals, TrackedRequest, UsageTracker
 
 SOURCES: dict[str, str] = {
     "override": "your setting",
+    "learned": "learned from an error of the endpoint",
     "endpoint": "from the endpoint's model list",
     "probe": "from the server",
     "catalog": "from the catalog",
     "id": "from the model's name",
-    "default": "a guess; no source has it",
+    "default": "a default, because no source has it",
 }
 """Descriptions of the sources of figures (`penstock.models.info.SOURCES`) for a tooltip."""
 
@@ -40,15 +42,23 @@ def model_to_json(info: ModelInfo) -> JSON:
         "efforts": [*info.efforts],
         "prices": _prices(info.prices),
         "source": _source(info),
+        "detail": detail(info),
         "tooltip": tooltip(info),
     }
 
 
 def tooltip(info: ModelInfo) -> list[str]:
     """Return the lines of a model's tooltip."""
-    limits = f"{info.max_input:,} tokens in, {info.max_output:,} out ({SOURCES[_source(info)]})"
+    limits = f"{info.max_input:,} tokens in, {info.max_output:,} out ({_explained(info)})"
     lines = [limits, _price_line(info.prices)] if info.prices else [limits]
     return [*lines, info.description] if info.description else lines
+
+
+def detail(info: ModelInfo) -> str:
+    """Return the capabilities and the window in a few words, for the line of a model in a list."""
+    flags = {"vision": info.image_input, "tools": info.tool_calling, "thinking": info.reasoning}
+    words = ", ".join(word for word, is_set in flags.items() if is_set)
+    return " · ".join(filter(None, [words, _short(info.context_window)]))
 
 
 def usage_to_json(trackers: Mapping[str, UsageTracker]) -> JSON:
@@ -72,6 +82,23 @@ def usage_to_json(trackers: Mapping[str, UsageTracker]) -> JSON:
 
 def _source(info: ModelInfo) -> str:
     return info.sources.get("max_input", "default")
+
+
+def _explained(info: ModelInfo) -> str:
+    """Return where the limits are from."""
+    source = _source(info)
+    if source != "learned" or info.learned is None:
+        return SOURCES[source]
+    day = format_time(info.learned.learned).partition(" ")[0]
+    refused = f", which refused {info.learned.refused:,} tokens" if info.learned.refused else ""
+    return f"learned on {day} from an error of the endpoint{refused}"
+
+
+def _short(tokens: int) -> str:
+    """Return a number of tokens as people say it: 200K, 1M."""
+    if tokens < 1_000_000:
+        return f"{tokens // 1000}K" if tokens >= 1000 else str(tokens)
+    return f"{tokens / 1_000_000:.1f}".removesuffix(".0") + "M"
 
 
 def _prices(prices: Prices | None) -> JSON | None:

@@ -10,6 +10,7 @@ from penstock.client.config import ClientConfig
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset, supports_responses
 from penstock.errors import InvalidRequestError
 from penstock.models.directory import ModelDirectory
+from penstock.models.learned_limits import LearnedLimits
 from penstock.net.config import check_key
 from penstock.net.urls import is_loopback, read_address
 from penstock.provider.editor_turn import Host
@@ -25,19 +26,21 @@ _MAX_RETRY_WAIT = 10.0
 class Group:
     """An active configuration. Groups share nothing, even if they use the same endpoint."""
 
-    def __init__(self, request: ConfigureRequest, tracker: UsageTracker) -> None:
+    def __init__(self, request: ConfigureRequest, tracker: UsageTracker, limits: LearnedLimits) -> None:
         """Raise `OpenResponsesError` if the configuration is not valid."""
         preset = _preset(request)
         config = _config(request, preset)
         address = read_address(config.base_url)
         self.request = request
         self.display_url = f"{address.scheme}://{address.authority}{address.path}"
+        self.limits = limits.at(config.base_url)
         self._client = OpenResponsesClient(config)
         self._users = 0
         directory = ModelDirectory(
             self._client,
             fetcher=self._client if is_loopback(address.host) else None,
             preset=preset.name if preset else "",
+            limits=self.limits,
         )
         self.provider = LanguageModelProvider(
             self._client, directory, host=_host(request, self.display_url), tracker=tracker

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from penstock.errors import DecodeError, NotFoundError, OpenResponsesError
+from penstock.models.learned_limits import LearnedLimits
 from penstock.parts.wire import JSON, encode_line
 from penstock.provider.host.answers import answer
 from penstock.provider.host.error_messages import (
@@ -27,6 +28,7 @@ from penstock.provider.host.requests import (
     CancelRequest,
     ConfigureRequest,
     CountTokensRequest,
+    ForgetLimitsRequest,
     HostRequest,
     Id,
     ModelsRequest,
@@ -54,8 +56,11 @@ class RunningRequest(Struct, frozen=True):
 class EditorHost:
     """Answers the requests of one editor. Use it in one event loop."""
 
-    def __init__(self, out: Outbox) -> None:
+    def __init__(self, out: Outbox, limits: LearnedLimits | None = None) -> None:
+        """`limits` are the learned limits of all endpoints; without them, they are kept in memory."""
         self._out = out
+        self._limits = limits or LearnedLimits()
+        self._limits.on_change(self._limits_changed)
         self._groups: dict[str, Group] = {}
         self._retired: list[Group] = []
         self._trackers: dict[str, UsageTracker] = {}
@@ -174,18 +179,26 @@ class EditorHost:
             return {"tokens": count(model, counted)}  # type: ignore[arg-type]  # `count` matches its type
         if isinstance(request, RespondRequest):
             raise NotFoundError("the group is not configured", code="group_not_configured")
+        if isinstance(request, ForgetLimitsRequest):
+            return {"forgotten": []}
         return {"usage": self._usage()}
 
     async def _configure(self, request: ConfigureRequest) -> JSON:
         """Configure a group. The same configuration changes nothing: editors often repeat it (editor 11)."""
         old = self._groups.get(request.group)
         if old is None or old.request != request:
-            self._groups[request.group] = Group(request, self._tracker(request.group))
+            self._groups[request.group] = Group(request, self._tracker(request.group), self._limits)
             if old is not None:
                 self._retired.append(old)
             await self._close_retired()
             self._put({"type": "models_changed", "group": request.group})
         return {"endpoint": self._groups[request.group].display_url}
+
+    def _limits_changed(self, endpoint: str) -> None:
+        """Tell the editor, so that it summarises a conversation in time."""
+        for name, group in self._groups.items():
+            if group.limits.endpoint == endpoint:
+                self._put({"type": "models_changed", "group": name, "reason": "limits"})
 
     async def _close_retired(self) -> None:
         idle = [group for group in self._retired if group.is_idle]

@@ -65,8 +65,20 @@ class UsageRequest(Struct, frozen=True):
     pass
 
 
+class ForgetLimitsRequest(Struct, frozen=True):
+    group: str = ""
+    models: Sequence[str] | None = None
+    """None: all models of the endpoint."""
+
+
 HostRequest = (
-    ConfigureRequest | ModelsRequest | RespondRequest | CancelRequest | CountTokensRequest | UsageRequest
+    ConfigureRequest
+    | ModelsRequest
+    | RespondRequest
+    | CancelRequest
+    | CountTokensRequest
+    | UsageRequest
+    | ForgetLimitsRequest
 )
 
 
@@ -140,6 +152,15 @@ def _usage(_: JSON) -> UsageRequest:
     return UsageRequest()
 
 
+def _forget_limits(raw: JSON) -> ForgetLimitsRequest:
+    if raw.get("models") is None:
+        return ForgetLimitsRequest(_text(raw, "group"))
+    models = _list(raw, "models")
+    if not all(isinstance(model, str) for model in models):
+        raise DecodeError("expected an array of strings", "models")
+    return ForgetLimitsRequest(_text(raw, "group"), models)
+
+
 METHODS: dict[str, Callable[[JSON], HostRequest]] = {
     "configure": _configure,
     "models": _models,
@@ -147,6 +168,7 @@ METHODS: dict[str, Callable[[JSON], HostRequest]] = {
     "cancel": _cancel,
     "count_tokens": _count_tokens,
     "usage": _usage,
+    "forget_limits": _forget_limits,
 }
 
 

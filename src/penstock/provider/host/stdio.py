@@ -71,9 +71,11 @@ async def _serve(input: int, output: int) -> bool:
     out = Outbox(output, on_broken_pipe)
     signal.signal(signal.SIGTERM, lambda *_: _end(loop, is_over))
     out.put(msgspec.json.encode({"type": "ready", "protocol": PROTOCOL, "version": VERSION}) + b"\n")
-    from penstock.provider.host.host import EditorHost  # takes 0.2 s, so import it after `ready`
+    # They take 0.2 s, so import them after `ready`.
+    from penstock.models.learned_limits import LearnedLimits, limits_path
+    from penstock.provider.host.host import EditorHost
 
-    host = EditorHost(out)
+    host = EditorHost(out, LearnedLimits(limits_path(os.environ)))
     reading = threading.Thread(target=_read, args=(input, host, loop, is_over), name="penstock input")
     reading.daemon = True  # a blocking read cannot be interrupted
     reading.start()
