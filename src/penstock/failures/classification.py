@@ -79,6 +79,10 @@ def _explained(
 ) -> Failure:
     code = _code_for(errors, message, status or None)
     limit, used = overflow(errors, message) if code == "context_length_exceeded" else (None, None)
+    if limit is not None and str(limit) not in message.replace(",", ""):
+        # The client of a gateway has only the message.
+        size = f"{used} tokens; " if used is not None else ""
+        message = f"{message} ({size}the limit is {limit} tokens)"
     return Failure(
         status=status,
         code=code,
@@ -174,17 +178,32 @@ _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,9})"
 _NUMBER = re.compile(rf"(?<![\w.-]){_COUNT}(?![\w-])")
 """A number that is a word of its own, and not part of a request id."""
 _SUM = re.compile(rf"{_COUNT} \+ {_COUNT} > {_COUNT}")
-_LIMIT = re.compile(
-    rf"(?:context (?:length|size|window)|limit|allowed|maximum|max)[a-z ]{{0,20}}[(:]? ?{_COUNT}\b"
-    rf"|> {_COUNT}\b|{_COUNT} (?:tokens )?maximum",
+_WORDS = r"(?:(?!output|completion|generat|new\b|per\b|by\b)[a-z ]){0,20}"
+"""A few words between "limit" and its number. With these, the number is another limit, or the excess."""
+_LIMITS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:context|prompt|input)[ -](?:length|size|window){_WORDS}[(:]? ?{_COUNT}\b",
+        rf"{_COUNT} (?:tokens )?maximum",
+        rf"(?:limit|allowed|maximum|max){_WORDS}[(:]? ?{_COUNT}\b",
+        rf"(?:cannot exceed|must be <=|less than) {_COUNT}\b",
+        rf"> {_COUNT}\b",
+        rf"length should be \[\d+, ?{_COUNT}\]",
+    )
+)
+"""How a message names the limit, the most specific way first."""
+_NOT_TOKENS = re.compile(
+    r"characters?\b|\bbytes?\b|\d ?[kmg]i?b\b|string too long|per (?:minute|hour|day)\b|\b[tr]p[mdh]\b",
     re.IGNORECASE,
 )
+"""The numbers of such a message are not tokens of a conversation: a size in bytes, or a rate limit."""
 
 
 def overflow(errors: list[dict[str, Any]], message: str) -> tuple[int | None, int | None]:
     """Return the token limit and the tokens used, as far as the vendor reports them.
 
     llama.cpp has fields for both. In a text the largest number is the tokens used: it caused the overflow.
+    The limit is learned, so a number that may be something else is left out.
     """
     for error in errors:
         limit, used = count_of(error.get("n_ctx")), count_of(error.get("n_prompt_tokens"))
@@ -193,10 +212,12 @@ def overflow(errors: list[dict[str, Any]], message: str) -> tuple[int | None, in
     if added := _SUM.search(message):  # Anthropic: input tokens + max_tokens > limit
         used, reserved, limit = map(_count, added.groups())
         return limit, used + reserved
-    stated = _LIMIT.search(message)
+    if _NOT_TOKENS.search(message):
+        return None, None
+    stated = next((found for pattern in _LIMITS if (found := pattern.search(message))), None)
     if stated is None:
         return None, None
-    limit = _count(next(each for each in stated.groups() if each))
+    limit = _count(stated[1])
     largest = max(map(_count, _NUMBER.findall(message)), default=0)
     return limit, largest if largest > limit else None
 

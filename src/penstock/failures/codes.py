@@ -104,6 +104,9 @@ _OVERFLOW = (
     r"input is too long",  # Bedrock
     r"too large for model with \d+ maximum context",  # Mistral
     r"too many tokens.{0,60}prompt",  # Cohere
+    r"too many input tokens",  # Bedrock: Titan
+    r"number of input tokens exceeds",  # Bedrock: Nova
+    r"inputs. must have less than \d+ tokens",  # Hugging Face
     r"maximum prompt length",  # xAI
     r"prompt token count of \d+ exceeds",  # Copilot
     r"exceeded model token limit",  # Moonshot
