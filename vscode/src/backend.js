@@ -12,20 +12,23 @@ const { RemoteGateway } = require('./remote');
 
 /** The error code of python.js if there is nothing to start. */
 const MISSING = 'python_not_found';
+const OVERFLOW = 'context_length_exceeded';
 const RETRY_AFTER = 60_000; // a search starts programs, so do not repeat it for every token count
 
 class Backend {
   /**
    * @param {{ start: () => Promise<HostProcess>, thinking: () => string, log: import('./host').Log,
-   *   onMissing?: (error: Error) => void, onRemoteUsage?: (usage: Line) => void, now?: () => number }} needs
+   *   onMissing?: (error: Error) => void, onRemoteUsage?: (usage: Line) => void, onRemoteOverflow?: () => void,
+   *   now?: () => number }} needs
    */
-  constructor({ start, thinking, log, onMissing, onRemoteUsage, now = Date.now }) {
+  constructor({ start, thinking, log, onMissing, onRemoteUsage, onRemoteOverflow, now = Date.now }) {
     this.start = start;
     this.now = now;
     this.thinking = thinking;
     this.log = log;
     this.onMissing = onMissing;
     this.onRemoteUsage = onRemoteUsage;
+    this.onRemoteOverflow = onRemoteOverflow;
     this.names = new GroupNames();
     /** @type {Promise<HostProcess> | undefined} */
     this.starting = undefined;
@@ -74,7 +77,11 @@ class Backend {
     const gateway = new RemoteGateway(configuration);
     // There is no `configure` over HTTP, so each turn has the thinking mode (docs/host.md).
     const request = method === 'respond' ? { thinking: this.thinking(), ...fields } : fields;
-    const done = await gateway.request(method, request, listening);
+    const done = await gateway.request(method, request, listening).catch((error) => {
+      // The gateway may have learned the limit, and cannot notify.
+      if (error.reason === OVERFLOW) this.onRemoteOverflow?.();
+      throw error;
+    });
     if (done.usage) this.onRemoteUsage?.(done.usage); // over HTTP usage is sent only at the end
     return done;
   }

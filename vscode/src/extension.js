@@ -42,6 +42,7 @@ class Shell {
       start: () => this.startHost(),
       onMissing: (error) => this.offerInstall(error),
       onRemoteUsage: (usage) => this.status.update(usage),
+      onRemoteOverflow: () => this.provider.refresh(true),
     });
     this.provider = new Provider({
       backend: this.backend,
@@ -78,7 +79,7 @@ class Shell {
   /** @param {import('./lines').Line} line */
   onNotification(line) {
     if (line.type === 'usage_changed') this.status.update(line.usage);
-    else if (line.type === 'models_changed') this.provider.refresh();
+    else if (line.type === 'models_changed') this.provider.refresh(line.reason === 'limits');
   }
 
   /** Offers the installation once per window. @param {Error} error */
@@ -138,6 +139,12 @@ class Shell {
     vscode.window.showInformationMessage('Penstock: the gateway has stopped.');
   }
 
+  async forgetLimits() {
+    const count = await this.provider.forgetLimits();
+    const what = count === 1 ? 'one learned limit was' : `${count} learned limits were`;
+    vscode.window.showInformationMessage(count === 0 ? 'Penstock: no limit was learned.' : `Penstock: ${what} forgotten.`);
+  }
+
   /** Forgets what the extension can forget. Groups and their keys belong to VS Code; only the user can delete them. */
   async signOut() {
     this.isSignedOut = true;
@@ -173,6 +180,7 @@ const COMMANDS = {
   'penstock.stopGateway': (shell) => shell.stopGateway(),
   'penstock.showUsage': (shell) => showUsage(shell.status.usage, shell.pages),
   'penstock.showRecent': (shell) => showRecent(shell.journal, shell.pages),
+  'penstock.forgetLimits': (shell) => shell.forgetLimits(),
   'penstock.showLog': (shell) => shell.log.show(),
   'penstock.signOut': (shell) => shell.signOut(),
 };

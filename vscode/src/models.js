@@ -42,6 +42,7 @@ function modelInformation(model, digest) {
     version: model.version || '',
     maxInputTokens: model.max_input_tokens,
     maxOutputTokens: model.max_output_tokens,
+    detail: typeof model.detail === 'string' && model.detail !== '' ? model.detail : undefined,
     tooltip: Array.isArray(model.tooltip) ? model.tooltip.join('\n') : undefined,
     // A boolean: VS Code converts numbers to one anyway. Never set `editTools`: VS Code would reject the whole list (editor 13).
     capabilities: { imageInput: model.image_input === true, toolCalling: model.tool_calling === true },

@@ -96,12 +96,26 @@ class Provider {
     return models;
   }
 
-  /** Drops the lists, and makes the editor ask again. */
-  refresh() {
-    const settled = [...this.listings].filter(([, listing]) => listing.isSettled);
-    for (const [digest] of settled) this.listings.delete(digest);
-    // While a list is being fetched, the notification is caused by that fetch: asking again would only repeat it.
-    if (settled.length > 0) this.changed.fire(undefined);
+  /**
+   * Drops the lists, and makes the editor ask again.
+   * @param {boolean} [isLearned] whether a limit has changed: a list that is being fetched may have the old one
+   */
+  refresh(isLearned = false) {
+    const outdated = [...this.listings].filter(([, listing]) => listing.isSettled || isLearned);
+    for (const [digest] of outdated) this.listings.delete(digest);
+    // While a list is being fetched, another notification is caused by that fetch: asking again would only repeat it.
+    if (outdated.length > 0) this.changed.fire(undefined);
+  }
+
+  /** Forgets the limits that were learned from errors; returns how many. */
+  async forgetLimits() {
+    let count = 0;
+    for (const configuration of this.configurations.values()) {
+      const done = await this.backend.request(configuration, 'forget_limits', {});
+      count += (done.forgotten ?? []).length;
+    }
+    if (count > 0) this.refresh(true);
+    return count;
   }
 
   /** Forgets keys and models, after a sign-out. */

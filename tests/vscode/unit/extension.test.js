@@ -74,6 +74,26 @@ test('a notification without figures does not hang a turn', { skip, timeout: 20_
   assert.equal(await ask(model, 'bad-notification'), undefined);
 });
 
+test('a learned limit is announced at once and can be forgotten', { skip }, async (t) => {
+  const { provider, list, ask, run } = opened(t);
+  const [model] = await list();
+  let fired = 0;
+  provider.onDidChangeLanguageModelChatInformation(() => (fired += 1));
+  await run('forgetLimits');
+  assert.equal(fired, 0);
+  await assert.rejects(ask(model, 'learning'), /too long/);
+  assert.equal(fired, 1);
+  await run('forgetLimits');
+  await list();
+  for (let count = 0; count < 2; count += 1) await assert.rejects(ask(model, 'learning'), /too long/);
+  await run('forgetLimits');
+  assert.deepEqual(vscode.window.messages, [
+    'Penstock: no limit was learned.',
+    'Penstock: one learned limit was forgotten.',
+    'Penstock: 2 learned limits were forgotten.',
+  ]);
+});
+
 test('a turn that comes right after a restart is answered', { skip }, async (t) => {
   const { list, ask, run, change } = opened(t);
   const [model] = await list();

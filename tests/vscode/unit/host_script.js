@@ -6,6 +6,7 @@ const mode = process.argv[2];
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const waiting = new Map();
 const asked = [];
+const limits = [];
 
 /** What each model does. */
 const MODELS = {
@@ -32,6 +33,11 @@ const MODELS = {
   halfway: (id) => {
     process.stdout.write(`{"id":${id},"type":"text","value":"planted answer`, () => process.exit(9));
   },
+  learning: (id) => {
+    limits.push('learning');
+    say({ type: 'models_changed', group: '127.0.0.1:9', reason: 'limits' });
+    say({ id, type: 'error', code: 'context_length_exceeded', kind: '', name: 'ContextOverflowError', message: 'too long' });
+  },
   'bad-notification': (id) => {
     say({ type: 'usage_changed' });
     MODELS.words(id);
@@ -56,6 +62,7 @@ const METHODS = {
     say({ id, type: 'done' });
   },
   count_tokens: ({ id, text }) => say({ id, type: 'done', tokens: text.length }),
+  forget_limits: ({ id }) => say({ id, type: 'done', forgotten: limits.splice(0) }),
   // Not in the protocol: the requests so far, for tests.
   asked: ({ id }) => say({ id, type: 'done', asked, environment: process.env }),
 };

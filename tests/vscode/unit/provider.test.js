@@ -9,7 +9,7 @@ const { modelInformation, optionsToJson } = extension('models.js');
 const { Provider } = extension('provider.js');
 
 const CONFIGURATION = { endpoint: 'http://one/v1', apiKey: ' k ' };
-const MODEL = { id: 'm', name: 'M', max_input_tokens: 10, max_output_tokens: 5, tool_calling: true, efforts: ['low', 'high'], tooltip: ['a', 'b'] };
+const MODEL = { id: 'm', detail: 'tools · 15', name: 'M', max_input_tokens: 10, max_output_tokens: 5, tool_calling: true, efforts: ['low', 'high'], tooltip: ['a', 'b'] };
 
 /** A provider whose backend answers with `answer`. */
 function provider(answer) {
@@ -93,13 +93,40 @@ test('changed models make the editor ask again, but not while it is asking', asy
   assert.equal(asked.length, 2);
 });
 
+test('a learned limit makes the editor ask again, even while it is asking', async () => {
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
+  const { shell, asked } = provider(() => held);
+  let fired = 0;
+  shell.onDidChangeLanguageModelChatInformation(() => (fired += 1));
+  const first = list(shell);
+  shell.refresh(true);
+  assert.equal(fired, 1);
+  release(models());
+  await Promise.all([first, list(shell)]);
+  assert.equal(asked.length, 2);
+});
+
+test('learned limits of all endpoints are forgotten and counted', async () => {
+  const forgotten = { 'http://one/v1': ['m', 'n'], 'http://two/v1': ['o'] };
+  const { shell, asked } = provider(({ method, count }) => (method === 'models' ? models() : { forgotten: forgotten[asked[count - 1].configuration.endpoint] }));
+  assert.equal(await shell.forgetLimits(), 0);
+  for (const endpoint of Object.keys(forgotten)) await list(shell, { endpoint });
+  let fired = 0;
+  shell.onDidChangeLanguageModelChatInformation(() => (fired += 1));
+  assert.equal(await shell.forgetLimits(), 3);
+  assert.equal(fired, 1);
+  assert.deepEqual(asked.slice(2).map((each) => each.method), ['forget_limits', 'forget_limits']);
+});
+
 test('a model has the fields that the editor reads, without the key and gated fields', () => {
   const information = modelInformation(MODEL, 'digest');
   assert.equal(information.tooltip, 'a\nb');
   assert.deepEqual(information.capabilities, { imageInput: false, toolCalling: true });
   const effort = information.configurationSchema.properties.reasoningEffort;
   assert.deepEqual([effort.enum, effort.default, effort.group], [['default', 'low', 'high'], 'default', 'navigation']);
-  for (const gated of ['isDefault', 'requiresAuthorization', 'detail']) assert.ok(!(gated in information), gated);
+  assert.equal(information.detail, 'tools · 15');
+  for (const gated of ['isDefault', 'requiresAuthorization']) assert.ok(!(gated in information), gated);
   assert.ok(!('pricing' in information));
   assert.equal(modelInformation({ ...MODEL, prices: { input: 1.25, output: 10, cached_input: null } }, 'digest').pricing, '$1.25 in, $10 out');
   assert.ok(!('configurationSchema' in modelInformation({ ...MODEL, efforts: [] }, 'digest')));

@@ -20,7 +20,7 @@ async function withoutPython(t, answer) {
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => (server.closeAllConnections(), server.close()));
-  const heard = { missing: 0, usage: [], starts: 0, now: 0 };
+  const heard = { missing: 0, usage: [], overflows: 0, starts: 0, now: 0 };
   const door = new Backend({
     log: log(),
     thinking: () => 'part',
@@ -31,6 +31,7 @@ async function withoutPython(t, answer) {
     },
     onMissing: () => (heard.missing += 1),
     onRemoteUsage: (usage) => heard.usage.push(usage),
+    onRemoteOverflow: () => (heard.overflows += 1),
   });
   const endpoint = `http://127.0.0.1:${server.address().port}/v1`;
   return { door, requests, heard, configuration: { endpoint, preset: '', key: 'k', headers: { 'x-one': '1' } } };
@@ -70,6 +71,18 @@ test('Python is not searched for with every request, but again after a while or 
   await door.stop();
   await count();
   assert.equal(heard.starts, 3);
+});
+
+test('a refused conversation is reported, because the gateway may have learned the limit', async (t) => {
+  const errors = ['context_length_exceeded', 'rate_limit_exceeded'].flatMap((code) => [
+    (response) => response.writeHead(400).end(JSON.stringify({ error: { code, message: 'no' } })),
+    (response) => response.end(line({ type: 'error', code, message: 'no' })),
+  ]);
+  const { door, heard, configuration } = await withoutPython(t, (response) => errors.shift()(response));
+  for (const expected of [1, 2, 2, 2]) {
+    await assert.rejects(door.request(configuration, 'respond', { model: 'm' }), /no/);
+    assert.equal(heard.overflows, expected);
+  }
 });
 
 test('cancel closes the connection and nothing comes after it', async (t) => {
