@@ -30,9 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level",
         metavar="LEVEL",
-        choices=("debug", "info", "warning", "error"),
+        choices=("trace", "debug", "info", "warning", "error"),
         default="info",
-        help="debug, info, warning or error (default: info)",
+        help="trace, debug, info, warning or error (default: info)",
     )
 
 

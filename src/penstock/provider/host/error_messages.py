@@ -126,12 +126,11 @@ class ErrorContext(Struct, frozen=True):
 
 
 def failure_line(error: OpenResponsesError, context: ErrorContext) -> JSON:
-    text = _text_of(error)
     return {
         **error_to_json(error),
-        "kind": text.kind,
+        "kind": _text_of(error).kind,
         "name": type(error).__name__,
-        "message": _sentence(error, text, context),
+        "message": error_sentence(error, context),
     }
 
 
@@ -170,7 +169,9 @@ def _text_of(error: OpenResponsesError) -> ErrorText:
     return next(ERROR_TEXTS[code] for code in codes if code in ERROR_TEXTS)
 
 
-def _sentence(error: OpenResponsesError, text: ErrorText, context: ErrorContext) -> str:
+def error_sentence(error: OpenResponsesError, context: ErrorContext) -> str:
+    """Return one sentence that says what happened and what to do."""
+    text = _text_of(error)
     readable = _readable(error.message)
     first = _SENTENCE_END.split(readable, maxsplit=1)[0].rstrip(".?! ")
     no_reason = "no reason given"

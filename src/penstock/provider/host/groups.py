@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset, supports_responses
@@ -13,7 +15,7 @@ from penstock.models.directory import ModelDirectory
 from penstock.net.config import check_key
 from penstock.net.urls import is_loopback, read_address
 from penstock.provider.editor_turn import Host
-from penstock.provider.host.error_messages import ErrorContext
+from penstock.provider.host.error_messages import ErrorContext, error_sentence
 from penstock.provider.host.requests import ConfigureRequest
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import UsageTracker
@@ -67,12 +69,14 @@ def _host(request: ConfigureRequest, endpoint: str) -> Host:
     # A marker is valid for one account, and another group at the same endpoint may use another account. The
     # group's name identifies the account only as long as it is not reused, so the editor may send `account`.
     owner = f"account\0{request.account}" if request.account else request.group
-    return Host(
-        thinking=request.thinking,
+    context = ErrorContext(endpoint=endpoint, group=request.group)
+    host = Host(
         markers=True,
         usage_parts=True,
         endpoint=f"{endpoint}\0{owner}",
+        describe_error=lambda error, model: error_sentence(error, replace(context, model=model)),
     )
+    return request.settings.applied_to(host)
 
 
 def _preset(request: ConfigureRequest) -> Preset | None:

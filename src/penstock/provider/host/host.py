@@ -21,7 +21,7 @@ from penstock.provider.host.error_messages import (
 from penstock.provider.host.figures import UsageUpdates, usage_to_json
 from penstock.provider.host.groups import Group
 from penstock.provider.host.lines import read_object
-from penstock.provider.host.logs import log_failure, log_internal_error, log_request
+from penstock.provider.host.logs import log_failure, log_internal_error, log_request, trace_of
 from penstock.provider.host.outbox import Outbox
 from penstock.provider.host.requests import (
     CancelRequest,
@@ -159,7 +159,7 @@ class EditorHost:
                 self._put({"id": id, **line})
 
         with group.used():
-            done = await answer(group.provider, request, send, cancel, self._usage)
+            done = await answer(group.provider, request, send, cancel, self._usage, trace_of(id))
         await self._close_retired()
         return done
 
