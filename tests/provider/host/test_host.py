@@ -10,8 +10,9 @@ import pytest
 
 from penstock.provider.host import host as host_module
 from penstock.provider.host.host import EditorHost
+from tests.cli import streams
 from tests.client.server import HELLO as EVENTS
-from tests.client.server import Script, answer, chunk, run, send, sse, stall
+from tests.client.server import Script, answer, chunk, run, send, sse, stall, streamed
 from tests.gateway.upstream import SSE_HEAD, ScriptedUpstream
 from tests.provider.host.host_process import Json, user
 from tests.provider.host.outboxes import ControlledOutbox
@@ -128,5 +129,36 @@ def test_the_same_configuration_reports_changed_models_once() -> None:
         assert [line["type"] for line in out.lines if "id" not in line] == ["models_changed"] * 2
         assert [out.of(id) for id in range(5)] == [["done"], ["done"], ["done"], ["error"], ["done"]]
         await host.aclose()
+
+    run(scenario())
+
+
+def test_texts_of_an_endpoint_in_the_last_line_are_short_and_have_no_keys() -> None:
+    """They are shown in the list of recent turns."""
+    hostile = "sk-mill-0123456789 " * 1000
+    text, message = streams.message("msg_1", 0, ["Half"])
+    broken, call = streams.call("fc_1", 1, hostile, ["{"])
+    events = streams.response([*text, *broken], [message, call])
+    ended = {"status": "incomplete", "incomplete_details": {"reason": hostile}}
+    events[-1] = {"type": "response.incomplete", "response": {**events[-1]["response"], **ended}}
+
+    async def scenario() -> None:
+        scripted = ScriptedUpstream()
+        scripted.play("", [answer(200, {"data": [{"id": "one"}]})])
+        scripted.play("one", streamed(events))
+        async with scripted:
+            out = ControlledOutbox()
+            out.proceed.set()
+            host = EditorHost(out)
+            for request in ({"id": "c", "method": "configure", "endpoint": scripted.url}, respond("r")):
+                await host.handle_lines(lines(request))
+                await out.ended(request["id"])
+            await host.aclose()
+        (done,) = (line for line in out.lines if line.get("id") == "r" and line["type"] == "done")
+        result = done["result"]
+        shown = [result["finish"], *(each["message"] for each in result["diagnostics"])]
+        assert len(shown) == 2
+        assert all(len(each) <= 301 for each in shown)
+        assert "0123456789" not in "".join(shown)
 
     run(scenario())

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from penstock.parts.parts import Part
 from penstock.parts.tracing import Trace
 from penstock.parts.wire import JSON, part_to_line, result_to_json
+from penstock.provider.host.error_messages import brief
 from penstock.provider.host.figures import model_to_json
 from penstock.provider.host.requests import CountTokensRequest, ModelsRequest, RespondRequest, UsageRequest
 from penstock.provider.provider import LanguageModelProvider
@@ -60,6 +63,8 @@ async def _respond(
         settings=request.settings,
         trace=trace,
     )
-    ended = result_to_json(result)
+    # The reason is the endpoint's, and diagnostics quote names of tools and events: both may be any text.
+    diagnostics = [replace(each, message=brief(each.message)) for each in result.diagnostics]
+    ended = result_to_json(replace(result, finish=brief(result.finish), diagnostics=diagnostics))
     del ended["type"]  # the `done` line has its own type
     return {"result": ended, "usage": figures()}

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from penstock.models.info import ModelInfo, Prices
 from penstock.parts.wire import JSON
+from penstock.provider.host.error_messages import brief
 from penstock.provider.tracker import Tokens, Totals, TrackedRequest, UsageTracker
 
 SOURCES: dict[str, str] = {
@@ -18,8 +19,6 @@ SOURCES: dict[str, str] = {
     "default": "a guess; no source has it",
 }
 """Descriptions of the sources of figures (`penstock.models.info.SOURCES`) for a tooltip."""
-
-_MAX_ERROR_LENGTH = 300
 
 PAUSE = 0.1
 """The minimum number of seconds between two usage updates."""
@@ -98,7 +97,7 @@ def _request(group: str, request: TrackedRequest) -> JSON:
         "cost": request.cost,
         "seconds": round(request.seconds, 3),
         "response_id": request.response_id,
-        "error": " ".join(request.error.split())[:_MAX_ERROR_LENGTH],
+        "error": brief(request.error),
     }
 
 
