@@ -51,7 +51,17 @@ function briefly(thrown) {
   return [name, reason, status].filter(Boolean).join(' ');
 }
 
+/**
+ * Returns a text of a server as one short line. The Python backend has already shortened and masked most of them; without it
+ * the server may be anything.
+ * @param {unknown} text
+ */
+function oneLine(text, limit = 300) {
+  const line = String(text ?? '').slice(0, 20_000).replace(/[\s\p{C}]+/gu, ' ').trim();
+  return line.length > limit ? `${line.slice(0, limit)}…` : line;
+}
+
 /** @param {unknown} value */
 const text = (value) => (typeof value === 'string' ? value : '');
 
-module.exports = { plainError, errorOfLine, asPlain, briefly };
+module.exports = { plainError, errorOfLine, asPlain, briefly, oneLine };

@@ -36,6 +36,22 @@ test('without a configuration the list is empty and nothing is requested', async
   assert.equal(asked.length, 0);
 });
 
+test('parts are traced only at the level trace', async () => {
+  const { shell } = provider(({ method, listening }) => {
+    if (method === 'models') return models();
+    listening.onLine({ id: 4, type: 'text', value: 'canary' });
+    return { result: {} };
+  });
+  const [model] = await list(shell);
+  const ask = () => shell.provideLanguageModelChatResponse(model, [], { toolMode: 1 }, { report() {} }, cancellation().token);
+  shell.log.logLevel = vscode.LogLevel.Debug;
+  await ask();
+  assert.deepEqual(shell.log.entries, []);
+  shell.log.logLevel = vscode.LogLevel.Trace;
+  await ask();
+  assert.deepEqual(shell.log.entries, [['trace', 'm: request 4, reported text, size 6']]);
+});
+
 test('lists are shared while they are fresh and requested again afterwards', async () => {
   const { shell, asked, clock } = provider(models);
   const lists = await Promise.all(Array.from({ length: 8 }, () => list(shell)));
