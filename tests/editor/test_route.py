@@ -178,7 +178,7 @@ def test_the_settings_of_a_request_are_used() -> None:
         assert server.asked[-1].json["input"][0]["role"] == "developer"
         text, error = client.lines
         assert text["value"] == f"\n\n**Error:** {error['message']}\n\n"
-        assert (client.exchange.status, error["type"]) == (200, "error")
+        assert (client.exchange.status, error["type"], error["as_text"]) == (200, "error", True)
 
     run(scenario())
 

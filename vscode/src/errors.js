@@ -3,7 +3,7 @@
 'use strict';
 
 /**
- * @typedef {Error & { code: string, reason: string, status?: number, retryAfter?: number }} PlainError
+ * @typedef {Error & { code: string, reason: string, isText?: boolean, status?: number, retryAfter?: number }} PlainError
  */
 
 /**
@@ -26,13 +26,16 @@ function plainError(message, details = {}) {
 /** Converts an `error` line. @param {import('./lines').Line} line */
 function errorOfLine(line) {
   const number = (/** @type {unknown} */ value) => (typeof value === 'number' ? value : undefined);
-  return plainError(text(line.message) || 'The model could not answer. For details, run "Penstock: Show the Log".', {
+  const error = plainError(text(line.message) || 'The model could not answer. For details, run "Penstock: Show the Log".', {
     name: text(line.name),
     code: text(line.code),
     kind: text(line.kind),
     status: number(line.status),
     retryAfter: number(line.retry_after),
   });
+  // The backend has also sent it as text (`penstock.errorsAsText`).
+  if (line.as_text === true) error.isText = true;
+  return error;
 }
 
 /** Converts anything that was thrown to an error without a stack. @param {unknown} thrown @returns {PlainError} */

@@ -153,7 +153,8 @@ class Provider {
       const plain = asPlain(error);
       turn.fail(plain);
       this.log.error(`${model.id}: ${briefly(plain)}`);
-      if (!aborter.signal.aborted) throw plain;
+      // VS Code drops text that is followed by an error immediately, so an error as text must not fail the turn.
+      if (!aborter.signal.aborted && !plain.isText) throw plain;
     } finally {
       subscription.dispose();
     }

@@ -130,21 +130,22 @@ def _provider(client: OpenResponsesClient, caller: Caller, tenant: str) -> Langu
         markers=True,
         usage_parts=True,
         endpoint=f"parts\0{tenant}",
-        describe_error=lambda error, model: error_sentence(error, _context(model)),
+        describe_error=lambda error, model: error_sentence(error, ErrorContext("the gateway", model=model)),
     )
     return LanguageModelProvider(
         client, caller.directory, host=host, counter=caller.counter, tracker=caller.tracker
     )
 
 
-def _context(model: str) -> ErrorContext:
-    return ErrorContext(endpoint="the gateway", model=model)
+def _context(request: HostRequest) -> ErrorContext:
+    is_text = isinstance(request, RespondRequest) and request.settings.errors_as_text is True
+    return ErrorContext(endpoint="the gateway", model=getattr(request, "model", ""), as_text=is_text)
 
 
 async def _fail(
     exchange: Exchange, lines: LineWriter, error: OpenResponsesError, request: HostRequest
 ) -> None:
-    line = failure_line(error, _context(getattr(request, "model", "")))
+    line = failure_line(error, _context(request))
     if exchange.status:
         await lines.end(line)
         return

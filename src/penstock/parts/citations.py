@@ -17,8 +17,9 @@ Citations = Literal["off", "inline", "end"]
 _MAX_TITLE_LENGTH = 200
 _MARKUP = re.compile(r"[\\`*_\[\]|<>~$]|&(?=#?\w+;)")
 """What has a meaning in the text of a link in Markdown. A bar would end the cell of a table."""
-_UNSAFE = re.compile(r"[\s\x00-\x20\x7f<>\\\"`]|[\ud800-\udfff]")
-"""Characters that end a URL in Markdown, or have no place in one."""
+_UNSAFE = re.compile(r"[\s\x00-\x20\x7f<>()\\\"`]|[\ud800-\udfff]")
+"""Characters that end a URL in Markdown, or have no place in one. Parentheses would be allowed in `<…>`, but
+VS Code's agent looks for links itself, and ends them at the first parenthesis."""
 _WEB = re.compile(r"https?://(?:[^/?#\s]*@)?(\[[0-9a-f:.]+\]|[^/?#:@\[\]\s]+)", re.IGNORECASE)
 """The beginning of a web address, with the name of its host."""
 
@@ -52,7 +53,7 @@ def link_to(annotation: Any) -> str:
 
 def _link(title: str, url: str) -> str:
     shown = _MARKUP.sub(r"\\\g<0>", title or _host(url))
-    return f"[{shown}]({f'<{url}>' if '(' in url or ')' in url else url})"
+    return f"[{shown}]({url})"
 
 
 def _title(annotation: Any) -> str:

@@ -173,6 +173,27 @@ def test_the_settings_of_a_group_become_those_of_its_host() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("of_group", "of_turn", "is_text"),
+    [
+        (None, HostSettings(), False),
+        (True, HostSettings(), True),
+        (True, HostSettings(errors_as_text=False), False),
+        (None, HostSettings(errors_as_text=True), True),
+        (True, None, False),
+    ],
+)
+def test_only_the_error_of_a_turn_is_marked_as_text(
+    of_group: bool | None, of_turn: HostSettings | None, is_text: bool
+) -> None:
+    async def scenario() -> None:
+        group = group_of(endpoint="http://here", settings=HostSettings(errors_as_text=of_group))
+        assert group.error_context("m", of_turn).as_text == is_text
+        await group.aclose()
+
+    run(scenario())
+
+
 def test_an_error_as_text_is_the_sentence_that_the_error_line_has() -> None:
     host = groups._host(ConfigureRequest(group="Work"), "http://here/v1")
     text = host.describe_error(NotFoundError("no such model", code="model_not_found"), "big-model")
@@ -184,6 +205,7 @@ def test_errors_name_the_group_and_the_url_without_its_query() -> None:
         group = group_of(group="Work", endpoint="http://here/?sesame=open")
         context = group.error_context("big-model")
         assert (context.endpoint, context.group, context.model) == ("http://here/v1", "Work", "big-model")
+        assert not context.as_text
         await group.aclose()
 
     run(scenario())

@@ -429,21 +429,22 @@ def test_the_settings_of_a_group_take_effect_for_its_next_turn(host: HostProcess
         events = streams.response([*text[:3], cited, *text[3:]], [message])
         scripted.play("one", responses_streamed(events))
         scripted.play("two", [answer(503, {"error": {"message": "Down"}})])
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for fields in ({}, {"citations": "end", "errors_as_text": True, "system_role": "developer"}):
             host.configure("settings", served.url, **fields)
             shown = host.respond("one", system, user("Hello"), group="settings").text
             failed = host.respond("two", group="settings")
             role = scripted.asked_for("one")[-1].json["input"][0]["role"]
-            rows.append((shown, failed.text, failed.end["type"], role))
+            rows.append((shown, failed.text, failed.end["type"], failed.end.get("as_text"), role))
         overridden = host.respond("one", group="settings", citations="inline").text
     sentence = failed.end["message"]
     assert rows == [
-        ("A ship.", "", "error", "system"),
+        ("A ship.", "", "error", None, "system"),
         (
             "A ship.\n\n---\n\n1. [Port](https://port.example/)\n",
             f"\n\n**Error:** {sentence}\n\n",
             "error",
+            True,
             "developer",
         ),
     ]

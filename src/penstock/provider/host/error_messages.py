@@ -127,6 +127,8 @@ class ErrorContext(Struct, frozen=True):
     endpoint: str = "the endpoint"
     group: str = ""
     model: str = ""
+    as_text: bool = False
+    """Whether a failed turn also sends its error as text."""
 
 
 def failure_line(error: OpenResponsesError, context: ErrorContext) -> JSON:
@@ -138,6 +140,7 @@ def failure_line(error: OpenResponsesError, context: ErrorContext) -> JSON:
         "kind": _text_of(error).kind,
         "name": type(error).__name__,
         "message": error_sentence(error, context),
+        **({"as_text": True} if context.as_text else {}),
     }
 
 

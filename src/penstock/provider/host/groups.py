@@ -14,7 +14,7 @@ from penstock.errors import InvalidRequestError
 from penstock.models.directory import ModelDirectory
 from penstock.net.config import check_key
 from penstock.net.urls import is_loopback, read_address
-from penstock.provider.editor_turn import Host
+from penstock.provider.editor_turn import Host, HostSettings
 from penstock.provider.host.error_messages import ErrorContext, error_sentence
 from penstock.provider.host.requests import ConfigureRequest
 from penstock.provider.provider import LanguageModelProvider
@@ -41,12 +41,13 @@ class Group:
             fetcher=self._client if is_loopback(address.host) else None,
             preset=preset.name if preset else "",
         )
-        self.provider = LanguageModelProvider(
-            self._client, directory, host=_host(request, self.display_url), tracker=tracker
-        )
+        self._host = _host(request, self.display_url)
+        self.provider = LanguageModelProvider(self._client, directory, host=self._host, tracker=tracker)
 
-    def error_context(self, model: str = "") -> ErrorContext:
-        return ErrorContext(endpoint=self.display_url, group=self.request.group, model=model)
+    def error_context(self, model: str = "", settings: HostSettings | None = None) -> ErrorContext:
+        """Return the context for errors; `settings` are those of a turn, for its own errors."""
+        is_text = settings is not None and settings.applied_to(self._host).errors_as_text
+        return ErrorContext(self.display_url, self.request.group, model, is_text)
 
     @contextmanager
     def used(self) -> Iterator[None]:

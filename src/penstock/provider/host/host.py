@@ -202,7 +202,9 @@ class EditorHost:
     def _error_context(self, request: HostRequest) -> ErrorContext:
         name, model = getattr(request, "group", ""), getattr(request, "model", "")
         group = self._groups.get(name)
-        return ErrorContext(group=name, model=model) if group is None else group.error_context(model)
+        if group is None:
+            return ErrorContext(group=name, model=model)
+        return group.error_context(model, request.settings if isinstance(request, RespondRequest) else None)
 
     def _tracker(self, group: str) -> UsageTracker:
         """Return the tracker of a group, which outlives its configuration."""
