@@ -80,9 +80,11 @@ def test_a_citation_is_a_link_only_when_asked_for() -> None:
     }
     events = streams.response([*written[:3], cited, *written[3:]], [item])
     assert [line["type"] for line in parts(events)] == ["text", "result"]
-    *texts, result = parts(events, "--annotations")
+    *texts, result = parts(events, "--citations", "inline")
     assert texts[1] == {"type": "text", "value": " [Met](https://met.example/)"}
     assert [cited["title"] for cited in result["annotations"]] == ["Met"]
+    *texts, _ = parts(events, "--citations", "end")
+    assert texts[-1] == {"type": "text", "value": "\n\n---\n\n1. [Met](https://met.example/)\n"}
 
 
 def test_data_is_base64() -> None:
@@ -137,8 +139,8 @@ def test_the_trace_shows_every_event_with_what_it_made() -> None:
     result = penstock("parts", "--trace", "-", stdin=streams.as_sse(streams.announced_twice()))
     traced = result.stderr.splitlines()
     assert len(traced) == len(streams.announced_twice())
-    assert [line for line in traced if line.endswith("ToolCallPart")] == [
-        "6 response.function_call_arguments.done 0 fc_1 -> ToolCallPart"
+    assert [line for line in traced if "tool_call" in line] == [
+        "6 response.function_call_arguments.done 0 fc_1 -> tool_call gw-call_fc_1 get_weather 16"
     ]
 
 

@@ -15,6 +15,7 @@ from tests.client.server import LAST_CHUNK, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.probes import has_logged, wait_for
 from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Reply, Running, gateway
+from tests.gateway.scripts import STOP, text
 from tests.gateway.upstream import (
     USAGE,
     ScriptedUpstream,
@@ -237,6 +238,31 @@ def test_a_response_can_override_the_thinking_mode(penstock: Running, upstream: 
     answers = [respond(penstock, "route-thinking", thinking=each) for each in ("part", "text", "none")]
     assert [bool(each.of("thinking")) for each in answers] == [True, False, False]
     assert ["Hm." in each.text for each in answers] == [False, True, False]
+
+
+def test_a_response_can_have_its_citations_listed(penstock: Running, upstream: ScriptedUpstream) -> None:
+    cited = {"type": "url_citation", "url_citation": {"url": "https://port.example/", "title": "Port"}}
+    upstream.play(
+        "route-cited", streamed(*text("A ship."), chat_chunk({"annotations": [cited]}), STOP, USAGE)
+    )
+    answers = [respond(penstock, "route-cited", citations=each) for each in (None, "off", "inline", "end")]
+    assert [each.text for each in answers] == [
+        "A ship.",
+        "A ship.",
+        "A ship. [Port](https://port.example/)",
+        "A ship.\n\n---\n\n1. [Port](https://port.example/)\n",
+    ]
+
+
+def test_errors_can_be_text_and_system_messages_developer_messages(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    from tests.provider.scripted_provider import refused
+
+    upstream.play("route-as-text", refused(429, "rate_limit_exceeded", "slow", retry_after="77"))
+    answered = respond(penstock, "route-as-text", errors_as_text=True, system_role="developer")
+    assert answered.end["type"] == "error"
+    assert answered.text == f"\n\n**Error:** {answered.end['message']}\n\n"
 
 
 def test_a_stopping_gateway_lets_a_turn_finish(tmp_path: Path, upstream: ScriptedUpstream) -> None:

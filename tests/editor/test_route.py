@@ -20,7 +20,7 @@ from tests.client.server import Script, Server, answer, head, run, send, sse, st
 from tests.gateway.fake_channels import FakeHttpChannel
 
 MODELS: Script = [answer(200, {"data": [{"id": "one"}]})]
-RESPOND = {"method": "respond", "model": "one", "messages": [{"role": 1, "content": "Hello"}]}
+RESPOND: dict[str, Any] = {"method": "respond", "model": "one", "messages": [{"role": 1, "content": "Hello"}]}
 
 
 class StandInGateway:
@@ -161,6 +161,24 @@ def test_a_failure_after_the_first_line_becomes_the_last_line() -> None:
         assert [line["type"] for line in client.lines] == ["text", "error"]
         assert client.lines[-1]["message"].startswith("The gateway failed: try again")
         assert client.channel.is_ended
+
+    run(scenario())
+
+
+def test_the_settings_of_a_request_are_used() -> None:
+    system = {"role": 3, "content": "Be brief."}
+    settings = {"errors_as_text": True, "system_role": "developer", "citations": "end"}
+    request = {**RESPOND, "messages": [system, *RESPOND["messages"]], **settings}
+    body = {"error": {"message": "slow", "type": "x", "code": "rate_limit_exceeded"}}
+
+    async def scenario() -> None:
+        async with route(MODELS, [answer(429, body, retry_after="77")]) as (parts, server):
+            client = Client()
+            await call(parts, request, client)
+        assert server.asked[-1].json["input"][0]["role"] == "developer"
+        text, error = client.lines
+        assert text["value"] == f"\n\n**Error:** {error['message']}\n\n"
+        assert (client.exchange.status, error["type"], error["as_text"]) == (200, "error", True)
 
     run(scenario())
 

@@ -19,8 +19,9 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
-from penstock.parts.adapter import TRACE, WARNING, OpenResponsesStreamAdapter
+from penstock.parts.adapter import WARNING, OpenResponsesStreamAdapter
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from penstock.parts.tracing import trace_line
 from penstock.protocol.events import read_event
 from tests.cli import streams
 from tests.parts.adapted import adapt
@@ -551,25 +552,44 @@ def test_events_after_the_end_produce_no_parts() -> None:
     assert (found.summary, found.error) == (["Yes."], None)
 
 
-def test_events_are_traced_with_their_parts_and_problems_are_warnings() -> None:
-    lines: list[tuple[int, str]] = []
+def test_every_event_is_traced_with_its_parts_and_problems_are_warnings() -> None:
+    traced: list[str] = []
+    warnings: list[tuple[int, str]] = []
     events = [
+        {**text_delta("m", "Yes."), "sequence_number": 4},
         {**text_delta("m", "Yes."), "sequence_number": 4},
         item_added(call("fc_1", "add"), 1),
         event("nonsense"),
         item_done(call("fc_1", "add", "{nope"), 1),
         RATE_LIMIT,
+        text_delta("m", "late"),
     ]
-    adapt(events, log=lambda level, line: lines.append((level, line)))
-    assert [line for level, line in lines if level == TRACE] == [
-        "4 response.output_text.delta 0 m -> TextPart",
-        "0 response.output_item.added 1  -> nothing",
-        "0 response.nonsense 0  -> nothing",
-        "0 response.output_item.done 1  -> nothing",
-        "0 response.failed 0  -> nothing",
+    adapt(
+        events,
+        log=lambda level, line: warnings.append((level, line)),
+        trace=lambda event, parts: traced.append(trace_line(event, parts)),
+    )
+    assert traced == [
+        "4 response.output_text.delta 0 m -> text 4",
+        "4 response.output_text.delta 0 m -> nothing",
+        "0 response.output_item.added 1 fc_1 -> nothing",
+        "0 response.nonsense -> nothing",
+        "0 response.output_item.done 1 fc_1 -> nothing",
+        "0 response.failed resp_1 -> nothing",
+        "0 response.output_text.delta 0 m -> nothing",
     ]
-    assert [line for level, line in lines if level == WARNING] == [
-        "unknown_event: an event of type 'response.nonsense' was ignored",
-        "malformed_tool_call: a call to 'add' has arguments that are not a JSON object",
-        "the response failed: Slow (rate_limit_exceeded)",
+    assert warnings == [
+        (WARNING, "unknown_event: an event of type 'response.nonsense' was ignored"),
+        (WARNING, "malformed_tool_call: a call to 'add' has arguments that are not a JSON object"),
+        (WARNING, "the response failed: Slow (rate_limit_exceeded)"),
     ]
+
+
+def test_parts_after_the_last_event_are_traced() -> None:
+    traced: list[str] = []
+    adapt(
+        [text_delta("m", "Half")],
+        errors_as_text=True,
+        trace=lambda event, parts: traced.append(trace_line(event, parts)),
+    )
+    assert traced[-1].startswith("end of the stream -> text ")

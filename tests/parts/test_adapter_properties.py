@@ -328,11 +328,11 @@ junk = st.lists(
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(junk, st.sampled_from(["part", "text", "none"]), st.booleans())
+@given(junk, st.sampled_from(["part", "text", "none"]), st.sampled_from(["off", "inline", "end"]))
 def test_arbitrary_events_never_raise_never_repeat_a_call_and_never_end_silently(
-    events: list[JSON], thinking: str, annotations: bool
+    events: list[JSON], thinking: str, citations: str
 ) -> None:
-    found = adapt(events, thinking=thinking, annotations=annotations)
+    found = adapt(events, thinking=thinking, citations=citations)
     if found.result.error is None:
         assert found.result.status in ("completed", "incomplete", "cancelled")
         assert found.text.strip() or found.calls or found.data

@@ -1,4 +1,4 @@
-"""Data in a response is found in every shape that servers use; citations become links."""
+"""Data in a response is found in every shape that servers use."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.parts.data import LINK, data_of, generated_image, link_to
+from penstock.parts.data import LINK, data_of, generated_image
 from penstock.parts.parts import DataPart
-from penstock.protocol.content import FileCitation, UnknownAnnotation, UrlCitation
 
 PNG = b"\x89PNG\r\n\x1a\n..."
 ENCODED = b64encode(PNG).decode()
@@ -106,34 +105,3 @@ GENERATED: dict[str, tuple[dict[str, Any], DataPart | None]] = {
 @pytest.mark.parametrize(("raw", "part"), GENERATED.values(), ids=GENERATED.keys())
 def test_a_generated_image(raw: dict[str, Any], part: DataPart | None) -> None:
     assert generated_image(raw) == part
-
-
-LINKS: dict[str, tuple[Any, str]] = {
-    "with a title": (UrlCitation(url="https://a.example", title="A"), " [A](https://a.example)"),
-    "without a title": (UrlCitation(url="https://a.example"), " [https://a.example](https://a.example)"),
-    "a title with brackets": (
-        UrlCitation(url="https://a.example", title="A [draft] \\ 2"),
-        " [A \\[draft\\] \\\\ 2](https://a.example)",
-    ),
-    "an address with parentheses": (
-        UrlCitation(url="https://a.example/x_(y)", title="A"),
-        " [A](<https://a.example/x_(y)>)",
-    ),
-    "an address with spaces": (
-        UrlCitation(url="https://a.example/x y", title="A"),
-        " [A](<https://a.example/x y>)",
-    ),
-    "an address with angles": (
-        UrlCitation(url="https://a.example/<x>", title="A"),
-        " [A](https://a.example/%3Cx%3E)",
-    ),
-    "no address": (FileCitation(file_id="file_1", filename="a.txt"), ""),
-    "an empty address": (UrlCitation(url=""), ""),
-    "an unknown kind": (UnknownAnnotation(type="page", extra={"url": "https://a.example"}), ""),
-    "nothing": (None, ""),
-}
-
-
-@pytest.mark.parametrize(("annotation", "link"), LINKS.values(), ids=LINKS.keys())
-def test_a_citation_as_a_link(annotation: Any, link: str) -> None:
-    assert link_to(annotation) == link

@@ -6,15 +6,21 @@ from base64 import b64encode
 
 import pytest
 
-from penstock.parts.parts import DataPart, ThinkingPart
+from penstock.errors import ProtocolError
+from penstock.parts.adapter import OpenResponsesStreamAdapter
+from penstock.parts.parts import DataPart, TextPart, ThinkingPart
 from penstock.parts.reasoning import METADATA
+from penstock.protocol.events import read_event
 from tests.cli import streams
 from tests.parts.adapted import adapt
 from tests.parts.events import (
     JSON,
+    call,
     citation_added,
     completed,
     event,
+    failed,
+    incomplete,
     item_added,
     item_done,
     message,
@@ -234,7 +240,7 @@ def test_citations_are_not_in_the_text_by_default() -> None:
 
 
 def test_citations_can_be_links_at_their_position() -> None:
-    found = adapt(CITED_STREAM, annotations=True)
+    found = adapt(CITED_STREAM, citations="inline")
     assert found.summary == ["Water", " [Rivers](https://example.com/a)", " flows."]
     assert len(found.result.annotations) == 1
 
@@ -242,8 +248,8 @@ def test_citations_can_be_links_at_their_position() -> None:
 def test_a_citation_that_only_the_item_has_is_reported_once() -> None:
     item = message("m", "Water")
     item["content"][0]["annotations"] = [{"type": "url_citation", "url": "https://example.com/a"}]
-    found = adapt([text_delta("m", "Water"), item_done(item), completed(item)], annotations=True)
-    assert found.text == "Water [https://example.com/a](https://example.com/a)"
+    found = adapt([text_delta("m", "Water"), item_done(item), completed(item)], citations="inline")
+    assert found.text == "Water [example.com](https://example.com/a)"
     assert len(found.result.annotations) == 1
 
 
@@ -252,7 +258,7 @@ def test_the_links_of_a_part_follow_its_text() -> None:
     for part, url in zip(item["content"], ("https://a.example", "https://b.example"), strict=True):
         part["annotations"] = [{"type": "url_citation", "url": url, "title": "x"}]
     expected = "One. [x](https://a.example) Two. [x](https://b.example)"
-    assert adapt([item_done(item), completed(item)], annotations=True).text == expected
+    assert adapt([item_done(item), completed(item)], citations="inline").text == expected
 
 
 def test_the_same_citation_twice_in_an_item_is_two_citations() -> None:
@@ -269,6 +275,79 @@ def test_the_same_citation_twice_in_an_item_is_two_citations() -> None:
         ]
     )
     assert len(found.result.annotations) == 2
+
+
+A, B = "https://a.example/", "https://b.example/"
+LISTED = "\n\n---\n\n1. [Rivers](https://a.example/)\n2. [b.example](https://b.example/)\n"
+
+
+def cited_message(*urls: str) -> JSON:
+    item = message("m", "Water flows.")
+    item["content"][0]["annotations"] = [{"type": "url_citation", "url": url} for url in urls]
+    return item
+
+
+CITED_TWICE = [
+    text_delta("m", "Water"),
+    citation_added("m", A, "Rivers"),
+    citation_added("m", B),
+    text_delta("m", " flows."),
+    citation_added("m", A, "Rivers"),
+]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [completed(), completed(message("m", "Water flows.")), incomplete("max_output_tokens")],
+    ids=["completed", "completed with the output", "incomplete"],
+)
+def test_citations_at_the_end_are_a_numbered_list_with_each_url_once(end: JSON) -> None:
+    found = adapt([*CITED_TWICE, end], citations="end")
+    assert found.summary == ["Water", " flows.", LISTED]
+    assert len(found.result.annotations) == 3
+
+
+def test_citations_that_every_event_repeats_are_listed_once() -> None:
+    item = cited_message(A, B)
+    events = [
+        text_delta("m", "Water flows."),
+        citation_added("m", A, "Rivers"),
+        event("content_part.done", item_id="m", content_index=0, part=item["content"][0]),
+        item_done(item),
+        completed(item),
+    ]
+    assert adapt(events, citations="end").summary == ["Water flows.", LISTED]
+
+
+@pytest.mark.parametrize("end", [failed("server_error", "Down"), None], ids=["failed", "cut off"])
+def test_a_failed_answer_has_no_list_of_citations(end: JSON | None) -> None:
+    events = [*CITED_TWICE, end] if end else CITED_TWICE
+    assert adapt(events, citations="end").text == "Water flows."
+
+
+def test_an_answer_without_citations_has_no_list() -> None:
+    assert adapt([text_delta("m", "Water"), completed()], citations="end").summary == ["Water"]
+
+
+def test_citations_without_text_are_not_an_answer() -> None:
+    found = adapt([citation_added("m", A), completed()], citations="end")
+    assert (found.parts, found.error) == ([], (ProtocolError, "empty_response"))
+
+
+def test_a_response_that_calls_a_tool_has_no_list_of_citations() -> None:
+    """The answer goes on after the call; an editor would show the list before it."""
+    look = call("fc_1", "look", "{}")
+    found = adapt([*CITED_TWICE, item_done(look, 1), completed(look)], citations="end")
+    assert found.summary == ["Water", " flows.", ("gw-call_fc_1", "look", {})]
+    assert len(found.result.annotations) == 3
+
+
+def test_links_are_known_because_the_model_did_not_generate_them() -> None:
+    for citations, links in (("inline", 3), ("end", 1), ("off", 0)):
+        adapter = OpenResponsesStreamAdapter(citations=citations)  # type: ignore[arg-type]
+        parts = [part for each in (*CITED_TWICE, completed()) for part in adapter.feed(read_event(each))]
+        assert [adapter.is_link(part) for part in parts].count(True) == links
+        assert not adapter.is_link(TextPart("Water"))
 
 
 # Thinking, with every event name (decision 20, decision 24)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import ServerError
 from penstock.models.directory import ModelDirectory
 from penstock.parts.markers import history_of, marker_part
 from penstock.parts.parts import (
@@ -19,7 +20,8 @@ from penstock.parts.parts import (
     TextPart,
     ThinkingPart,
 )
-from penstock.provider.editor_turn import Host
+from penstock.parts.tracing import trace_line
+from penstock.provider.editor_turn import Host, HostSettings
 from penstock.provider.options import ResponseOptions
 from penstock.provider.provider import LanguageModelProvider
 from tests.cli import streams
@@ -173,7 +175,9 @@ def test_a_response_can_override_the_thinking_mode(thinking: Any, kinds: list[st
         text, message = streams.message("msg_1", 1, ["A ship."])
         events = streams.response([thought, *text], [message])
         async with scripted_provider(streamed(events)) as (provider, _):
-            await provider.provide_response(MODEL, HELLO, progress=received, thinking=thinking)
+            await provider.provide_response(
+                MODEL, HELLO, progress=received, settings=HostSettings(thinking=thinking)
+            )
         thoughts = [part for part in received.parts if "Hm." in str(getattr(part, "value", ""))]
         assert ["part" if isinstance(part, ThinkingPart) else "text" for part in thoughts] == kinds
         assert "A ship." in received.text
@@ -219,16 +223,8 @@ def test_a_response_that_cannot_be_referenced_has_no_marker(events: list[streams
     run(scenario())
 
 
-HOSTS: dict[str, tuple[Host, str]] = {
-    "thinking as parts": (Host(), "Yes."),
-    "thinking as text": (Host(thinking="text"), "Hm.\n\nYes."),
-    "no thinking": (Host(thinking="none"), "Yes."),
-    "links": (Host(annotations=True), "Yes. [Met](https://met.example/)"),
-}
-
-
-@pytest.mark.parametrize(("host", "text"), HOSTS.values(), ids=HOSTS.keys())
-def test_the_host_decides_how_thinking_and_links_are_reported(host: Host, text: str) -> None:
+def cited_stream(**fields: Any) -> list[streams.Event]:
+    """Return a thought and an answer with a citation. `fields` change the terminal response."""
     written, item = streams.message("msg_1", 1, ["Yes."])
     cited = {
         "type": "response.output_text.annotation.added",
@@ -238,6 +234,22 @@ def test_the_host_decides_how_thinking_and_links_are_reported(host: Host, text: 
     }
     thought = {"type": "response.reasoning.delta", "item_id": "rs_1", "delta": "Hm."}
     events = streams.response([thought, *written[:3], cited, *written[3:]], [item])
+    events[-1]["response"].update(fields)
+    return events
+
+
+HOSTS: dict[str, tuple[Host, str]] = {
+    "thinking as parts": (Host(), "Yes."),
+    "thinking as text": (Host(thinking="text"), "Hm.\n\nYes."),
+    "no thinking": (Host(thinking="none"), "Yes."),
+    "links in the text": (Host(citations="inline"), "Yes. [Met](https://met.example/)"),
+    "links at the end": (Host(citations="end"), "Yes.\n\n---\n\n1. [Met](https://met.example/)\n"),
+}
+
+
+@pytest.mark.parametrize(("host", "text"), HOSTS.values(), ids=HOSTS.keys())
+def test_the_host_decides_how_thinking_and_links_are_reported(host: Host, text: str) -> None:
+    events = cited_stream()
 
     async def scenario() -> None:
         received = ReceivedParts()
@@ -250,7 +262,81 @@ def test_the_host_decides_how_thinking_and_links_are_reported(host: Host, text: 
     run(scenario())
 
 
-def test_the_host_sets_the_system_role_and_the_log_gets_every_event() -> None:
+@pytest.mark.parametrize("citations", ["inline", "end"])
+def test_links_are_not_counted_as_generated_tokens(citations: Any) -> None:
+    async def scenario() -> None:
+        counts: list[int] = []
+        for setting in ("off", citations):
+            received = ReceivedParts()
+            settings = HostSettings(citations=setting)
+            async with scripted_provider(streamed(cited_stream(usage=None))) as (provider, _):
+                await provider.provide_response(MODEL, HELLO, progress=received, settings=settings)
+            (request,) = provider.tracker.recent
+            assert request.is_estimate
+            counts.append(request.tokens.output)
+        assert "(https://met.example/)" in received.text
+        assert counts[0] == counts[1] > 0
+
+    run(scenario())
+
+
+def test_the_settings_of_a_turn_override_those_of_the_host() -> None:
+    host = Host(thinking="text", citations="end", markers=True)
+    assert HostSettings().applied_to(host) == host
+    chosen = HostSettings(thinking="none", citations="off", errors_as_text=True, system_role="developer")
+    assert chosen.applied_to(host) == Host(
+        thinking="none", citations="off", errors_as_text=True, system_role="developer", markers=True
+    )
+    assert not HostSettings(errors_as_text=False).applied_to(Host(errors_as_text=True)).errors_as_text
+
+
+def test_an_error_as_text_is_described_by_the_host() -> None:
+    async def scenario() -> None:
+        received = ReceivedParts()
+        host = Host(errors_as_text=True, describe_error=lambda error, model: f"{model}: {error.code}")
+        async with scripted_provider(streamed(FAILED), host=host) as (provider, _):
+            with pytest.raises(ServerError):
+                await provider.provide_response(MODEL, HELLO, progress=received)
+        assert received.text.endswith(f"\n\n**Error:** {MODEL}: server_error\n\n")
+
+    run(scenario())
+
+
+def test_a_follow_up_that_fails_in_the_stream_is_repeated_before_its_error_is_text() -> None:
+    lost = {"code": "previous_response_not_found", "message": "gone"}
+    failed = {"type": "response.failed", "response": {"id": "resp_2", "status": "failed", "error": lost}}
+
+    async def scenario() -> None:
+        received = ReceivedParts()
+        host = Host(errors_as_text=True, markers=True, endpoint="http://here/v1")
+        marker = marker_part(MODEL, "http://here/v1", "resp_1")
+        talk = [*HELLO, ChatMessage(Role.ASSISTANT, [marker, TextPart("Hi.")]), user("And now?")]
+        scripts = (streamed(streams.numbered([failed])), streamed())
+        async with scripted_provider(*scripts, host=host) as (provider, server):
+            await provider.provide_response(MODEL, talk, progress=received)
+        assert ["previous_response_id" in asked.json for asked in server.asked] == [True, False]
+        assert "**Error:**" not in received.text
+
+    run(scenario())
+
+
+def test_a_turn_traces_its_events_and_its_own_parts() -> None:
+    async def scenario() -> None:
+        lines: list[str] = []
+        host = Host(usage_parts=True, markers=True, endpoint="http://here/v1")
+        async with scripted_provider(streamed(), host=host) as (provider, _):
+            await provider.provide_response(
+                MODEL, HELLO, trace=lambda event, parts: lines.append(trace_line(event, parts))
+            )
+        assert len(lines) == len(HELLO_STREAM) + 1
+        assert lines[0] == "0 response.created resp_1 -> nothing"
+        assert lines[-1].startswith("end of the stream -> data usage ")
+        assert ", data stateful_marker " in lines[-1]
+
+    run(scenario())
+
+
+def test_the_host_sets_the_system_role_and_the_log_gets_warnings() -> None:
     async def scenario() -> None:
         lines: list[str] = []
         async with asking(streamed(call_stream(("1", "swim", {})))) as (client, server):
@@ -264,7 +350,7 @@ def test_the_host_sets_the_system_role_and_the_log_gets_every_event() -> None:
             result = await provider.provide_response(MODEL, HELLO, options)
         assert server.asked[0].json["input"][0]["role"] == "developer"
         assert [diagnostic.code for diagnostic in result.diagnostics] == ["undeclared_tool"]
-        assert any(line.endswith("ToolCallPart") for line in lines)
+        assert lines == ["undeclared_tool: the model called 'swim', which was not offered"]
 
     run(scenario())
 

@@ -128,6 +128,28 @@ def test_a_tool_loop_and_the_turn_after_it_send_only_what_is_new() -> None:
     assert [each["content"][0]["text"] for each in last["input"]] == ["And now?"]
 
 
+@pytest.mark.parametrize("citations", ["off", "inline", "end"])
+def test_a_follow_up_after_an_answer_with_citations_sends_only_what_is_new(citations: Any) -> None:
+    text, message = streams.message("msg_1", 0, ["A ship."])
+    annotation = {"type": "url_citation", "url": "https://port.example/", "title": "Port"}
+    cited = {"type": "response.output_text.annotation.added", "item_id": "msg_1", "annotation": annotation}
+    events = streams.response([*text[:3], cited, *text[3:]], [message])
+
+    async def scenario() -> None:
+        received = ReceivedParts()
+        host = replace(HOST, citations=citations)
+        async with scripted_provider(streamed(events), streamed(), host=host) as (provider, server):
+            await provider.provide_response(MODEL, ASKED, progress=received)
+            answer = returned(received.parts, is_later=True)
+            await provider.provide_response(MODEL, [*ASKED, answer, user("And now?")])
+        last = server.asked[-1].json
+        assert ("port.example" in received.text) == (citations != "off")
+        assert last["previous_response_id"] == "resp_1"
+        assert [each["content"][0]["text"] for each in last["input"]] == ["And now?"]
+
+    run(scenario())
+
+
 def compacted_in_the_loop(talk: Conversation) -> list[ChatMessage]:
     """Compact the conversation as the agent does: the last round stays unchanged, with its marker."""
     return [*SUMMARY, returned(talk.rounds[1]), *results(talk.rounds[1])]

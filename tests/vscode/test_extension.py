@@ -10,10 +10,14 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from penstock.cli.vscode_host import LEVELS
 from penstock.dialects.presets import PRESETS, supports_responses
+from penstock.parts.citations import Citations
+from penstock.parts.messages import SystemRole
 from penstock.version import VERSION
 from tests.gateway.running import gateway
 
@@ -84,6 +88,32 @@ def test_the_offered_presets_support_the_responses_api() -> None:
     rows = re.findall(r"^  \['(\w+)', '", (EXTENSION / "src" / "endpoints.js").read_text(), re.MULTILINE)
     assert "vercel" in rows
     assert [name for name in rows if name not in PRESETS or not supports_responses(PRESETS[name])] == []
+
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "citations": get_args(Citations),
+    "systemRole": get_args(SystemRole),
+    "logLevel": LEVELS,
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_setting_offers_what_the_backend_accepts(name: str) -> None:
+    setting = MANIFEST["contributes"]["configuration"]["properties"][f"penstock.{name}"]
+    assert setting["enum"] == [*CHOICES[name]]
+    assert len(setting["enumDescriptions"]) == len(setting["enum"])
+
+
+def test_every_setting_is_documented() -> None:
+    settings = MANIFEST["contributes"]["configuration"]["properties"]
+    readme = (EXTENSION / "README.md").read_text()
+    assert [name for name in settings if f"`{name}`" not in readme] == []
+
+
+def test_citations_are_listed_at_the_end_by_default() -> None:
+    settings = MANIFEST["contributes"]["configuration"]["properties"]
+    names = ("citations", "errorsAsText", "systemRole")
+    assert [settings[f"penstock.{name}"]["default"] for name in names] == ["end", False, "system"]
 
 
 def test_no_proposal_is_enabled() -> None:

@@ -17,14 +17,14 @@ const RETRY_AFTER = 60_000; // a search starts programs, so do not repeat it for
 
 class Backend {
   /**
-   * @param {{ start: () => Promise<HostProcess>, thinking: () => string, log: import('./host').Log,
+   * @param {{ start: () => Promise<HostProcess>, settings: () => Line, log: import('./host').Log,
    *   onMissing?: (error: Error) => void, onRemoteUsage?: (usage: Line) => void, onRemoteOverflow?: () => void,
    *   now?: () => number }} needs
    */
-  constructor({ start, thinking, log, onMissing, onRemoteUsage, onRemoteOverflow, now = Date.now }) {
+  constructor({ start, settings, log, onMissing, onRemoteUsage, onRemoteOverflow, now = Date.now }) {
     this.start = start;
     this.now = now;
-    this.thinking = thinking;
+    this.settings = settings;
     this.log = log;
     this.onMissing = onMissing;
     this.onRemoteUsage = onRemoteUsage;
@@ -75,8 +75,8 @@ class Backend {
    */
   async askGateway(configuration, method, fields, listening) {
     const gateway = new RemoteGateway(configuration);
-    // There is no `configure` over HTTP, so each turn has the thinking mode (docs/host.md).
-    const request = method === 'respond' ? { thinking: this.thinking(), ...fields } : fields;
+    // There is no `configure` over HTTP, so each turn has the settings (docs/host.md).
+    const request = method === 'respond' ? { ...this.settings(), ...fields } : fields;
     const done = await gateway.request(method, request, listening).catch((error) => {
       // The gateway may have learned the limit, and cannot notify.
       if (error.reason === OVERFLOW) this.onRemoteOverflow?.();
@@ -86,12 +86,14 @@ class Backend {
     return done;
   }
 
-  /** Configures a group in the process once, and again if the thinking mode has changed. @param {HostProcess} host @param {string} group @param {Configuration} configuration */
+  /** Configures a group in the process once, and again if a setting has changed. @param {HostProcess} host @param {string} group @param {Configuration} configuration */
   async configure(host, group, configuration) {
-    const thinking = this.thinking();
+    const settings = this.settings();
+    const digest = JSON.stringify(settings);
     let known = host.groups.get(group);
-    if (known?.thinking !== thinking) {
-      known = { thinking, done: host.request('configure', { group, account: accountOf(configuration), thinking, ...configuration }) };
+    if (known?.settings !== digest) {
+      const account = accountOf(configuration);
+      known = { settings: digest, done: host.request('configure', { group, account, ...settings, ...configuration }) };
       host.groups.set(group, known);
       const sent = known;
       sent.done.catch(() => host.groups.get(group) === sent && host.groups.delete(group));

@@ -32,4 +32,21 @@ function thinkingMode(setting) {
   return isSupported ? 'part' : 'text';
 }
 
-module.exports = { dataClass, thinkingClass, thinkingMode };
+const CITATIONS = ['off', 'inline', 'end'];
+
+/**
+ * Returns the settings that the backend applies to each turn (docs/host.md). A value that is not valid means the default: a
+ * typing error in a settings file must not stop every turn.
+ * @param {{ get(name: string, otherwise: unknown): unknown }} settings
+ */
+function turnSettings(settings) {
+  const citations = String(settings.get('citations', 'end'));
+  return {
+    thinking: thinkingMode(String(settings.get('thinking', 'auto'))),
+    citations: CITATIONS.includes(citations) ? citations : 'end',
+    errors_as_text: settings.get('errorsAsText', false) === true,
+    system_role: settings.get('systemRole', 'system') === 'developer' ? 'developer' : 'system',
+  };
+}
+
+module.exports = { dataClass, thinkingClass, thinkingMode, turnSettings };

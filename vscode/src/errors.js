@@ -3,7 +3,7 @@
 'use strict';
 
 /**
- * @typedef {Error & { code: string, reason: string, status?: number, retryAfter?: number }} PlainError
+ * @typedef {Error & { code: string, reason: string, isText?: boolean, status?: number, retryAfter?: number }} PlainError
  */
 
 /**
@@ -26,13 +26,16 @@ function plainError(message, details = {}) {
 /** Converts an `error` line. @param {import('./lines').Line} line */
 function errorOfLine(line) {
   const number = (/** @type {unknown} */ value) => (typeof value === 'number' ? value : undefined);
-  return plainError(text(line.message) || 'The model could not answer. For details, run "Penstock: Show the Log".', {
+  const error = plainError(text(line.message) || 'The model could not answer. For details, run "Penstock: Show the Log".', {
     name: text(line.name),
     code: text(line.code),
     kind: text(line.kind),
     status: number(line.status),
     retryAfter: number(line.retry_after),
   });
+  // The backend has also sent it as text (`penstock.errorsAsText`).
+  if (line.as_text === true) error.isText = true;
+  return error;
 }
 
 /** Converts anything that was thrown to an error without a stack. @param {unknown} thrown @returns {PlainError} */
@@ -51,7 +54,17 @@ function briefly(thrown) {
   return [name, reason, status].filter(Boolean).join(' ');
 }
 
+/**
+ * Returns a text of a server as one short line. The Python backend has already shortened and masked most of them; without it
+ * the server may be anything.
+ * @param {unknown} text
+ */
+function oneLine(text, limit = 300) {
+  const line = String(text ?? '').slice(0, 20_000).replace(/[\s\p{C}]+/gu, ' ').trim();
+  return line.length > limit ? `${line.slice(0, limit)}…` : line;
+}
+
 /** @param {unknown} value */
 const text = (value) => (typeof value === 'string' ? value : '');
 
-module.exports = { plainError, errorOfLine, asPlain, briefly };
+module.exports = { plainError, errorOfLine, asPlain, briefly, oneLine };

@@ -2,7 +2,7 @@
 'use strict';
 const vscode = require('vscode');
 const { Backend } = require('./backend');
-const { thinkingMode } = require('./editor');
+const { turnSettings } = require('./editor');
 const { addGroup, askEndpoint, forgetOwn, openManagement, ownConfiguration } = require('./endpoints');
 const { asPlain, plainError } = require('./errors');
 const { Gateway } = require('./gateway');
@@ -38,7 +38,7 @@ class Shell {
     this.isSignedOut = false;
     this.backend = new Backend({
       log: this.log,
-      thinking: () => thinkingMode(settings().get('thinking', 'auto')),
+      settings: () => turnSettings(settings()),
       start: () => this.startHost(),
       onMissing: (error) => this.offerInstall(error),
       onRemoteUsage: (usage) => this.status.update(usage),

@@ -12,10 +12,13 @@ const MAX_STDERR = 2_000;
  * @typedef {import('./lines').Line} Line
  * @typedef {{ file: string, arguments: string[], label: string }} Command
  * @typedef {{ onLine?: (line: Line) => void, signal?: AbortSignal }} Listening
- * @typedef {{ trace(text: string): void, info(text: string): void, warn(text: string): void, error(text: string): void }} Log
+ * @typedef {{ logLevel?: number, trace(text: string): void, debug(text: string): void, info(text: string): void, warn(text: string): void, error(text: string): void }} Log
  * @typedef {{ cwd?: string, log: Log, onNotification?: (line: Line) => void, onEnd?: () => void, startTimeout?: number, level?: string }} HostOptions
  * @typedef {{ resolve: (line: Line) => void, reject: (error: Error) => void, onLine?: (line: Line) => void }} Pending
  */
+
+/** The level in our channel for each level of the Python backend. @type {Record<string, string>} */
+const LEVELS = { trace: 'trace', debug: 'debug', warning: 'warn', error: 'error', critical: 'error' };
 
 /** The environment of every Python process. The current folder is not searched for modules: it may contain anything. */
 const PYTHON = { PYTHONUTF8: '1', PYTHONSAFEPATH: '1' };
@@ -47,7 +50,7 @@ class HostProcess {
     this.stderr = '';
     /**
      * The configured groups of this process. backend.js stores them here because they end with the process.
-     * @type {Map<string, { thinking: string, done: Promise<unknown> }>}
+     * @type {Map<string, { settings: string, done: Promise<unknown> }>}
      */
     this.groups = new Map();
     /** @type {Map<number, Pending>} */
@@ -230,9 +233,9 @@ class HostProcess {
       return this.log.warn(text);
     }
     const level = String(record.level ?? 'info').toLowerCase();
-    const write = { debug: 'trace', warning: 'warn', error: 'error', critical: 'error' }[level] ?? 'info';
+    const write = /** @type {'trace' | 'debug' | 'info' | 'warn' | 'error'} */ (LEVELS[level] ?? 'info');
     const { message, time: _time, level: _level, ...fields } = record;
-    this.log[/** @type {keyof Log} */ (write)](`${message} ${JSON.stringify(fields)}`);
+    this.log[write](`${message} ${JSON.stringify(fields)}`);
   }
 
   endedError() {

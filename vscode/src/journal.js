@@ -1,7 +1,9 @@
 // A record of the last turns of this window, for "Show Recent Turns".
 'use strict';
+const { oneLine } = require('./errors');
 
 const MAX_TURNS = 50;
+const MAX_DIAGNOSTICS = 100;
 
 /** @typedef {import('./lines').Line} Line */
 
@@ -28,15 +30,16 @@ class Turn {
   /** @param {Line} line */
   note(line) {
     this.counts[line.type] = (this.counts[line.type] ?? 0) + 1;
-    if (line.type === 'tool_call') this.calls.push(String(line.name));
+    if (line.type === 'tool_call') this.calls.push(oneLine(line.name, 80));
   }
 
   /** @param {Line} done */
   end(done) {
     this.seconds = (this.now() - this.began) / 1000;
-    this.outcome = done.result?.finish || 'stop';
+    this.outcome = oneLine(done.result?.finish, 80) || 'stop';
     this.responseId = done.result?.response_id || '';
-    this.diagnostics = Array.isArray(done.result?.diagnostics) ? done.result.diagnostics : [];
+    const diagnostics = Array.isArray(done.result?.diagnostics) ? done.result.diagnostics : [];
+    this.diagnostics = diagnostics.slice(0, MAX_DIAGNOSTICS).map((/** @type {Line} */ { code, message }) => ({ code: oneLine(code, 80), message: oneLine(message) }));
     const recent = Array.isArray(done.usage?.recent) ? done.usage.recent : [];
     this.figures = recent.find((/** @type {Line} */ each) => each.response_id && each.response_id === this.responseId);
   }
@@ -45,7 +48,7 @@ class Turn {
   fail(error) {
     this.seconds = (this.now() - this.began) / 1000;
     this.outcome = 'error';
-    this.error = [error.message, error.reason ? `(${error.reason})` : ''].join(' ').trim();
+    this.error = [oneLine(error.message), error.reason ? `(${oneLine(error.reason, 80)})` : ''].join(' ').trim();
   }
 }
 

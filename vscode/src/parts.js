@@ -3,6 +3,7 @@
 'use strict';
 const vscode = require('vscode');
 const { dataClass, thinkingClass } = require('./editor');
+const { oneLine } = require('./errors');
 
 /** @typedef {import('./lines').Line} Line */
 
@@ -34,6 +35,18 @@ const PART_BUILDERS = {
 /** Returns the part to report, or undefined if this VS Code has no class for it. @param {Line} line @returns {unknown} */
 function partOfLine(line) {
   return Object.hasOwn(PART_BUILDERS, line.type) ? PART_BUILDERS[line.type](line) : undefined;
+}
+
+/**
+ * Describes what is reported for a line, by its kind and size: never its content.
+ * @param {string} model @param {Line} line @param {boolean} isReported
+ */
+function tracedLine(model, line, isReported) {
+  const { id, type, value, call_id, name, input, mime, base64 } = line;
+  const pieces = [value].flat().filter((each) => typeof each === 'string');
+  const size = input ? JSON.stringify(input).length : (pieces.join('').length || Math.floor(String(base64 ?? '').length * 0.75));
+  const part = [type, call_id, name, mime].filter((each) => typeof each === 'string').map((each) => oneLine(each, 80));
+  return `${oneLine(model, 80)}: request ${id}, ${isReported ? 'reported' : 'ignored'} ${part.join(' ')}, size ${size}`;
 }
 
 const AUDIENCES = ['assistant', 'user', 'extension'];
@@ -136,4 +149,4 @@ const toolToJson = (tool) => ({
   schema: tool.inputSchema ?? null,
 });
 
-module.exports = { partOfLine, partToJson, messageToJson, toolToJson };
+module.exports = { tracedLine, partOfLine, partToJson, messageToJson, toolToJson };

@@ -5,7 +5,7 @@ const { Counts } = require('./counts');
 const { asPlain, briefly, plainError } = require('./errors');
 const { digestOf, readConfiguration } = require('./groups');
 const { modelInformation, optionsToJson } = require('./models');
-const { messageToJson, partOfLine, toolToJson } = require('./parts');
+const { messageToJson, partOfLine, toolToJson, tracedLine } = require('./parts');
 
 const LIST_TTL = 5 * 60_000;
 const FAILED_LIST_TTL = 5_000; // the editor asks up to eight times when it starts (editor 11)
@@ -158,6 +158,7 @@ class Provider {
         onLine: (line) => {
           turn.note(line);
           const part = partOfLine(line);
+          if (this.log.logLevel === vscode.LogLevel.Trace) this.log.trace(tracedLine(model.id, line, part !== undefined));
           if (part !== undefined) progress.report(/** @type {vscode.LanguageModelResponsePart} */ (part));
         },
       });
@@ -166,7 +167,8 @@ class Provider {
       const plain = asPlain(error);
       turn.fail(plain);
       this.log.error(`${model.id}: ${briefly(plain)}`);
-      if (!aborter.signal.aborted) throw plain;
+      // VS Code drops text that is followed by an error immediately, so an error as text must not fail the turn.
+      if (!aborter.signal.aborted && !plain.isText) throw plain;
     } finally {
       subscription.dispose();
     }

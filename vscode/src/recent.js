@@ -1,6 +1,7 @@
 // Show recent turns as a list, and the details of one turn.
 'use strict';
 const vscode = require('vscode');
+const { oneLine } = require('./errors');
 const { dollars, escape, short, usageMarkdown } = require('./status');
 
 const SCHEME = 'penstock';
@@ -10,14 +11,17 @@ const SCHEME = 'penstock';
 /** @type {Record<string, string>} */
 const ICONS = { running: '$(loading~spin)', error: '$(error)', cancelled: '$(circle-slash)', length: '$(warning)', content_filter: '$(warning)' };
 
+/** Returns a text for a list, where VS Code shows `$(name)` as an icon. @param {string} text */
+const withoutIcons = (text) => text.replaceAll('$(', '$ (');
+
 /** @param {Turn} turn */
 function turnItem(turn) {
   const figures = turn.figures;
   const tokens = figures ? [`${short(figures.input)} in`, `${short(figures.output)} out`, dollars(figures.cost)] : [];
   return {
-    label: `${ICONS[turn.outcome] ?? '$(check)'} ${turn.model}`,
-    description: [turn.outcome, `${turn.seconds.toFixed(1)} s`, ...tokens].join(' · '),
-    detail: turn.error || (turn.calls.length > 0 ? `called ${turn.calls.join(', ')}` : undefined),
+    label: `${ICONS[turn.outcome] ?? '$(check)'} ${withoutIcons(turn.model)}`,
+    description: [withoutIcons(turn.outcome), `${turn.seconds.toFixed(1)} s`, ...tokens].join(' · '),
+    detail: withoutIcons(turn.error || (turn.calls.length > 0 ? `called ${turn.calls.join(', ')}` : '')) || undefined,
     turn,
   };
 }
@@ -37,14 +41,14 @@ function turnMarkdown(turn) {
     row('parts', counts.join(', ') || 'none'),
     ...(turn.calls.length > 0 ? [row('tools called', turn.calls.join(', '))] : []),
     ...(figures ? figureRows(figures) : []),
-    ...(turn.responseId ? [row('response', turn.responseId)] : []),
+    ...(turn.responseId ? [row('response', oneLine(turn.responseId, 80))] : []),
   ];
   const repairs = turn.diagnostics.map((each) => `- ${escape(each.code)}: ${escape(each.message)}`);
   return [
     `# ${escape(turn.model)}`,
     ['| | |', '|---|---|', ...known].join('\n'),
     ...(repairs.length > 0 ? ['Omitted or repaired:', repairs.join('\n')] : []),
-    ...(turn.responseId ? [`If the endpoint is a Penstock gateway, run this where its store is: \`penstock explain ${turn.responseId.replace(/[^\w.:-]/g, '')}\``] : []),
+    ...(turn.responseId ? [`If the endpoint is a Penstock gateway, run this where its store is: \`penstock explain ${turn.responseId.replace(/[^\w.:-]/g, '').slice(0, 80)}\``] : []),
   ].join('\n\n');
 }
 

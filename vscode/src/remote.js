@@ -1,6 +1,6 @@
 // The same lines over HTTP, from a running Penstock gateway: needs no Python on this machine (docs/host.md).
 'use strict';
-const { errorOfLine, plainError } = require('./errors');
+const { errorOfLine, oneLine, plainError } = require('./errors');
 const { CANCELLED } = require('./host');
 const { LineSplitter, parseLine, writeLine } = require('./lines');
 
@@ -54,8 +54,8 @@ function connectionError(thrown, displayUrl, message, details) {
   return plainError(`${displayUrl} was reached but sent nothing for too long: try again, or choose a faster model`, { code: 'timeout' });
 }
 
-/** Converts an HTTP error, with its own message if it has one. @param {Response} answer @param {string} url */
-async function errorOfAnswer(answer, url) {
+/** Converts an HTTP error, with its own message if it has one. @param {Response} answer @param {string} url @param {string} key */
+async function errorOfAnswer(answer, url, key) {
   const body = parseLine(await answer.text().catch(() => ''));
   if (answer.status === 404 && body?.error?.code !== 'model_not_found') {
     return plainError(`${url} was not found: this endpoint is not a Penstock gateway, so run "Penstock: Install the Python Backend"`, {
@@ -65,7 +65,9 @@ async function errorOfAnswer(answer, url) {
     });
   }
   const unexplained = `${url} returned HTTP ${answer.status}: check the URL and the log of the gateway`;
-  const message = typeof body?.error?.message === 'string' ? body.error.message : unexplained;
+  const quoted = typeof body?.error?.message === 'string' ? body.error.message : unexplained;
+  // It may be any server, which may quote the key. A shorter key is a placeholder, which may be part of a word.
+  const message = oneLine(key.length >= 8 ? quoted.replaceAll(key, '[key]') : quoted);
   const kind = { 401: 'NoPermissions', 403: 'NoPermissions', 404: 'NotFound', 429: 'Blocked' }[answer.status];
   return plainError(message, { code: body?.error?.code, kind, status: answer.status });
 }
@@ -79,6 +81,7 @@ class RemoteGateway {
     /** The URL for display and the log: a query may contain a key. */
     this.displayUrl = this.url.origin + this.url.pathname;
     this.headers = headersOf(configuration);
+    this.key = configuration.key;
   }
 
   /**
@@ -104,7 +107,7 @@ class RemoteGateway {
       const message = `${this.displayUrl} cannot be reached: is the gateway running?`;
       throw connectionError(thrown, this.displayUrl, message, { code: 'connection_failed', kind: 'NotFound' });
     });
-    if (!answer.ok || answer.body === null) throw await errorOfAnswer(answer, this.displayUrl);
+    if (!answer.ok || answer.body === null) throw await errorOfAnswer(answer, this.displayUrl, this.key);
     const splitter = new LineSplitter();
     for await (const chunk of this.read(answer.body)) {
       for (const text of splitter.feed(chunk)) {

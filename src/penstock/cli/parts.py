@@ -56,7 +56,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write reasoning as thinking parts (default: as text, for hosts without thinking parts)",
     )
     thinking.add_argument("--no-thinking", action="store_true", help="omit reasoning")
-    add("--annotations", action="store_true", help="add citations to the text, as links")
+    add(
+        "--citations",
+        choices=("off", "inline", "end"),
+        default="off",
+        metavar="WHERE",
+        help="show citations as links: off (default), inline at their position, or end, in a list",
+    )
     add("--trace", action="store_true", help="print every event and its parts to standard error")
 
 
@@ -116,12 +122,17 @@ class _Reading:
 def _adapter(options: argparse.Namespace, terminal: Terminal) -> OpenResponsesStreamAdapter:
     from penstock.parts.adapter import OpenResponsesStreamAdapter
     from penstock.parts.item_parts import Thinking
+    from penstock.parts.tracing import trace_line
 
     thinking: Thinking = "part" if options.host_has_thinking else "none" if options.no_thinking else "text"
 
-    def trace(level: int, line: str) -> None:  # noqa: ARG001 - every level is shown
+    def write(line: str) -> None:
         print(terminal.clean(line), file=sys.stderr)
 
+    is_traced = options.trace
     return OpenResponsesStreamAdapter(
-        thinking=thinking, annotations=options.annotations, log=trace if options.trace else None
+        thinking=thinking,
+        citations=options.citations,
+        log=(lambda _, line: write(line)) if is_traced else None,
+        trace=(lambda event, parts: write(trace_line(event, parts))) if is_traced else None,
     )

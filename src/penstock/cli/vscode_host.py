@@ -6,6 +6,8 @@ import argparse
 
 from penstock.cli import OK, OUTPUT_CLOSED
 
+LEVELS = ("trace", "debug", "info", "warning", "error")
+
 _USAGE = "penstock vscode-host [--log-level LEVEL]"
 
 _DESCRIPTION = """\
@@ -30,9 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level",
         metavar="LEVEL",
-        choices=("debug", "info", "warning", "error"),
+        choices=LEVELS,
         default="info",
-        help="debug, info, warning or error (default: info)",
+        help="trace, debug, info, warning or error (default: info)",
     )
 
 

@@ -24,7 +24,12 @@ from penstock.gateway.routes import Route, Routes
 from penstock.gateway.settings import ClientKey
 from penstock.provider.editor_turn import Host
 from penstock.provider.host.answers import answer
-from penstock.provider.host.error_messages import ErrorContext, failure_line, internal_error_line
+from penstock.provider.host.error_messages import (
+    ErrorContext,
+    error_sentence,
+    failure_line,
+    internal_error_line,
+)
 from penstock.provider.host.figures import usage_to_json
 from penstock.provider.host.lines import read_object
 from penstock.provider.host.requests import (
@@ -121,16 +126,26 @@ def _parse(body: bytes) -> tuple[Id | None, HostRequest]:
 
 def _provider(client: OpenResponsesClient, caller: Caller, tenant: str) -> LanguageModelProvider:
     # Markers must not depend on the port: the responses are in the store, by tenant.
-    host = Host(markers=True, usage_parts=True, endpoint=f"parts\0{tenant}")
+    host = Host(
+        markers=True,
+        usage_parts=True,
+        endpoint=f"parts\0{tenant}",
+        describe_error=lambda error, model: error_sentence(error, ErrorContext("the gateway", model=model)),
+    )
     return LanguageModelProvider(
         client, caller.directory, host=host, counter=caller.counter, tracker=caller.tracker
     )
 
 
+def _context(request: HostRequest) -> ErrorContext:
+    is_text = isinstance(request, RespondRequest) and request.settings.errors_as_text is True
+    return ErrorContext(endpoint="the gateway", model=getattr(request, "model", ""), as_text=is_text)
+
+
 async def _fail(
     exchange: Exchange, lines: LineWriter, error: OpenResponsesError, request: HostRequest
 ) -> None:
-    line = failure_line(error, ErrorContext(endpoint="the gateway", model=getattr(request, "model", "")))
+    line = failure_line(error, _context(request))
     if exchange.status:
         await lines.end(line)
         return

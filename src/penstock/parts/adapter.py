@@ -13,6 +13,7 @@ from typing import Any
 from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
 from penstock.lenient import object_of, objects_of, text_of
 from penstock.parts.calls import ARGUMENT_FIELDS, CALL_TYPES, CUSTOM, FUNCTION, Calls
+from penstock.parts.citations import Citations
 from penstock.parts.data import data_of, generated_image
 from penstock.parts.item_parts import DATA_PARTS, ItemParts, Thinking
 from penstock.parts.items import (
@@ -31,8 +32,9 @@ from penstock.parts.items import (
     place,
     text_field,
 )
-from penstock.parts.parts import Part, TextPart
-from penstock.parts.result import StreamResult, failure_of, finish_of, has_message, no_answer
+from penstock.parts.parts import Part
+from penstock.parts.result import StreamResult, error_part, failure_of, finish_of, has_message, no_answer
+from penstock.parts.tracing import Trace
 from penstock.protocol.content import JsonObject
 from penstock.protocol.events import ENDS, EVENTS, Event, is_keep_alive
 from penstock.protocol.response import Usage
@@ -42,34 +44,37 @@ from penstock.stream.diagnostics import Diagnostics
 Log = Callable[[int, str], None]
 """Called with a level and a message, like `logging.Logger.log`."""
 
-TRACE, WARNING = 5, 30
+WARNING = 30
 
 
 class OpenResponsesStreamAdapter:
     """Converts one response.
 
     `model` is the id in the request; reasoning is marked with it. `tools` are the tool names in the request:
-    a call to any other tool is delivered with a diagnostic. `annotations` turns citations into links in the
-    text. `errors_as_text` also reports a failure as text, for hosts that drop errors.
+    a call to any other tool is delivered with a diagnostic. `citations` shows citations as links in the text
+    or in a list after the answer. `errors_as_text` also reports a failure as text, for hosts that drop
+    errors. `log` is called with warnings, `trace` with every event and its parts.
     """
 
     def __init__(
         self,
         *,
         thinking: Thinking = "part",
-        annotations: bool = False,
+        citations: Citations = "off",
         errors_as_text: bool = False,
         model: str = "",
         tools: Collection[str] | None = None,
         log: Log | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self._errors_as_text = errors_as_text
         self._requested_model = model
         self._log = log
+        self._trace = trace
         self._diagnostics = Diagnostics()
         self._items = OutputItems()
         self._calls = Calls(self._items, self._report, tools)
-        self._item_parts = ItemParts(thinking, self._report, links=annotations)
+        self._item_parts = ItemParts(thinking, citations, self._report)
         self._last: Event | None = None
         self._is_numbered = True
         self._is_over = False
@@ -86,20 +91,17 @@ class OpenResponsesStreamAdapter:
 
     def feed(self, event: Event) -> list[Part]:
         """Return the parts that this event produces, in order. Events after the end produce none."""
-        if self._is_over:
-            return []
-        if self._is_repeated(event):
-            return []
-        self._last = event
-        type = event.type.removeprefix("openai:")
-        handler = HANDLERS.get(type)
-        if handler is None:
-            self._ignore(type)
-            parts: list[Part] = []
-        else:
-            parts = handler(self, type, event)
-        if self._log is not None:
-            self._trace(self._log, event, parts)
+        parts: list[Part] = []
+        if not self._is_over and not self._is_repeated(event):
+            self._last = event
+            type = event.type.removeprefix("openai:")
+            handler = HANDLERS.get(type)
+            if handler is not None:
+                parts = handler(self, type, event)
+            else:
+                self._ignore(type)
+        if self._trace is not None:
+            self._trace(event, parts)
         return parts
 
     def end(self, error: OpenResponsesError | None = None) -> list[Part]:
@@ -110,7 +112,14 @@ class OpenResponsesStreamAdapter:
             when = "before its response was complete" if self._last is not None else "before any event"
             message = f"the stream ended {when}"
             self._error = error or ProtocolError(message, code="stream_truncated")
-        return self._close()
+        parts = self._close()
+        if self._trace is not None:
+            self._trace(None, parts)
+        return parts
+
+    def is_link(self, part: Part) -> bool:
+        """Return whether a part shows citations: the model did not generate its text."""
+        return self._item_parts.is_link(part)
 
     @property
     def result(self) -> StreamResult:
@@ -270,6 +279,10 @@ class OpenResponsesStreamAdapter:
             self._error = no_answer(
                 self._finish, malformed=self._calls.malformed, has_thinking=self._item_parts.has_thinking
             )
+        elif not has_calls:
+            # After a call the answer goes on in the next response. The editor moves text before the calls, so
+            # a list would be shown, and returned to the model, in the middle of the answer (editor 8).
+            parts += self._item_parts.list_citations()
         return parts + self._close()
 
     def _complete_items(self, output: list[JsonObject]) -> list[Part]:
@@ -301,7 +314,7 @@ class OpenResponsesStreamAdapter:
             self._log(WARNING, f"the response failed: {self._error.message} ({self._error.code})")
         if not self._errors_as_text:
             return []
-        return [TextPart(f"\n\n**Error:** {self._error.message}\n\n")]
+        return [error_part(self._error.message)]
 
     # Everything else
 
@@ -313,11 +326,6 @@ class OpenResponsesStreamAdapter:
         self._diagnostics.report(code, message)
         if self._log is not None:
             self._log(WARNING, f"{code}: {message}")
-
-    def _trace(self, log: Log, event: Event, parts: list[Part]) -> None:
-        produced = ", ".join(part.__class__.__name__ for part in parts) or "nothing"
-        id, index = place(event)
-        log(TRACE, f"{event.sequence_number} {event.type} {index} {id} -> {produced}")
 
 
 CHANNELS: dict[str, tuple[str, str, str, str]] = {

@@ -1,11 +1,10 @@
-"""Data in a response: images, files, and links to them."""
+"""Data in a response: images and files."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode
 from binascii import Error
-from typing import Any
 
 from penstock.lenient import object_of, text_of
 from penstock.parts.parts import DataPart
@@ -73,17 +72,3 @@ def _decoded(text: str) -> bytes:
 def _mime_of(data: bytes) -> str:
     known = (mime for magic, mime in _MAGIC.items() if data.startswith(magic))
     return next(known, "application/octet-stream")
-
-
-def link_to(annotation: Any) -> str:
-    """Return a citation as a Markdown link, or "" if it has no URL."""
-    url = text_of(getattr(annotation, "url", ""))
-    if not url:
-        return ""
-    title = text_of(getattr(annotation, "title", "")) or url
-    for mark in "\\[]":
-        title = title.replace(mark, f"\\{mark}")
-    for mark in "<>":
-        url = url.replace(mark, f"%{ord(mark):X}")
-    address = f"<{url}>" if set(url) & set(" ()") else url
-    return f" [{title}]({address})"

@@ -12,7 +12,8 @@ from typing import Literal
 import msgspec
 
 from penstock.lenient import objects_of, text_of
-from penstock.parts.data import data_of, link_to
+from penstock.parts.citations import CitationList, Citations, link_to
+from penstock.parts.data import data_of
 from penstock.parts.items import (
     CONTENT,
     REASONING,
@@ -38,12 +39,14 @@ DATA_PARTS = frozenset(("output_image", "image", "output_file", "file", "input_i
 
 
 class ItemParts:
-    """The parts of one response. With `links`, a citation with a URL becomes a link in the text."""
+    """The parts of one response."""
 
-    def __init__(self, thinking: Thinking, report: Report, *, links: bool) -> None:
+    def __init__(self, thinking: Thinking, citations: Citations, report: Report) -> None:
         self._thinking = thinking
+        self._citations = citations
         self._report = report
-        self._links = links
+        self._sources = CitationList()
+        self._links: dict[int, Part] = {}
         self._last_block = ""
         self._data: set[DataPart] = set()
         self.has_answer = False
@@ -137,8 +140,24 @@ class ItemParts:
         item.citations[_identity(raw)] += 1
         annotation = read_annotation(raw)
         self.annotations.append(annotation)
-        link = link_to(annotation) if self._links else ""
-        return [TextPart(link)] if link else []
+        if self._citations == "end":
+            self._sources.add(annotation)
+        return self._linked(link_to(annotation)) if self._citations == "inline" else []
+
+    def list_citations(self) -> list[Part]:
+        """Return the list of sources, for the end of the answer."""
+        return self._linked(self._sources.markdown)
+
+    def _linked(self, markdown: str) -> list[Part]:
+        if not markdown:
+            return []
+        part = TextPart(markdown)
+        self._links[id(part)] = part
+        return [part]
+
+    def is_link(self, part: Part) -> bool:
+        """Return whether a part is made of citations: the model did not generate its text."""
+        return id(part) in self._links
 
     def end_thinking(self, item: OutputItem, raw: JsonObject, model: str) -> list[Part]:
         """Return the last part of a thinking block: the metadata that the model needs back (ask N3)."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -52,6 +52,9 @@ from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT
 
+SystemRole = Literal["system", "developer"]
+"""The role of system messages (decision 25)."""
+
 
 class TranslatedMessages(Struct, frozen=True):
     """The input of a request. `previous_response_id`, if set, references everything before `input`."""
@@ -69,7 +72,7 @@ def translate_messages(
     model: str = "",
     endpoint: str = "",
     follow_marker: bool = True,
-    system_role: str = "system",
+    system_role: SystemRole = "system",
 ) -> TranslatedMessages:
     """Return the input items for a conversation.
 
@@ -162,7 +165,7 @@ class _Translator:
         messages: Sequence[ChatMessage],
         exchanges: ToolExchanges,
         model: str,
-        system_role: str,
+        system_role: SystemRole,
         diagnostics: Diagnostics,
     ) -> None:
         self._diagnostics = diagnostics

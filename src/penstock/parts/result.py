@@ -7,6 +7,7 @@ from msgspec import Struct
 from penstock.errors import KINDS, InvalidRequestError, OpenResponsesError, ProtocolError
 from penstock.failures import explain
 from penstock.lenient import object_of, text_of
+from penstock.parts.parts import TextPart
 from penstock.protocol.content import Annotation, JsonObject
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.response import Usage
@@ -69,6 +70,11 @@ def no_answer(finish: str, *, malformed: str, has_thinking: bool) -> OpenRespons
         return InvalidRequestError(NO_ANSWER[finish], code=finish)
     code = finish if finish == "incomplete" else f"incomplete_{finish}"
     return ProtocolError(NO_ANSWER.get(finish, _INCOMPLETE), code=code)
+
+
+def error_part(message: str) -> TextPart:
+    """Return an error as text, for hosts that do not show errors (decision 23)."""
+    return TextPart(f"\n\n**Error:** {message}\n\n")
 
 
 def has_message(payload: JsonObject) -> bool:

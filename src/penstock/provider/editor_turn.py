@@ -14,10 +14,13 @@ from msgspec.structs import replace
 
 from penstock.errors import OpenResponsesError
 from penstock.parts.adapter import Log, OpenResponsesStreamAdapter
+from penstock.parts.citations import Citations
 from penstock.parts.item_parts import Thinking
 from penstock.parts.markers import USAGE, history_of, marker_part
+from penstock.parts.messages import SystemRole
 from penstock.parts.parts import ChatMessage, DataPart, Part, Role, TextPart, ThinkingPart, ToolCallPart
-from penstock.parts.result import StreamResult
+from penstock.parts.result import StreamResult, error_part
+from penstock.parts.tracing import Trace
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.response import Usage
 from penstock.provider.options import ResponseOptions
@@ -33,15 +36,30 @@ class Host(Struct, frozen=True, kw_only=True):
     """What the editor supports and wants."""
 
     thinking: Thinking = "part"
-    annotations: bool = False
+    citations: Citations = "off"
     errors_as_text: bool = False
-    system_role: str = "system"
+    system_role: SystemRole = "system"
     endpoint: str = ""
     """Identifies the endpoint in a marker: its base URL."""
     markers: bool = False
     """Report a marker after each stored response, and use the markers in the messages (decision 28)."""
     usage_parts: bool = False
     """Report usage as a data part, which fills VS Code's context ring (editor 7)."""
+    describe_error: Callable[[OpenResponsesError, str], str] = lambda error, _: error.message
+    """Returns the text of an error for `errors_as_text`, from the error and the model."""
+
+
+class HostSettings(Struct, frozen=True, kw_only=True):
+    """The settings of an editor's user that override those of the host; None overrides nothing."""
+
+    thinking: Thinking | None = None
+    citations: Citations | None = None
+    errors_as_text: bool | None = None
+    system_role: SystemRole | None = None
+
+    def applied_to(self, host: Host) -> Host:
+        chosen = {name: getattr(self, name) for name in self.__struct_fields__}
+        return replace(host, **{name: value for name, value in chosen.items() if value is not None})
 
 
 class EditorTurn:
@@ -57,8 +75,9 @@ class EditorTurn:
         instructions: str,
         messages: Sequence[ChatMessage],
         log: Log | None,
+        trace: Trace | None,
     ) -> None:
-        self._host = host
+        self.host = host
         self._model = model
         self._tools = [tool.name for tool in options.tools]
         self._progress = progress
@@ -66,6 +85,7 @@ class EditorTurn:
         self._instructions = instructions
         self._messages = messages
         self._log = log
+        self._trace = trace
         self._adapter = self._new_adapter()
         self._diagnostics: list[Diagnostic] = []
         self._reported: list[Part] = []
@@ -87,27 +107,38 @@ class EditorTurn:
                 await self._report(self._adapter.feed(event))
         if not self._cancel.is_set():
             await self._report(self._adapter.end())
-        await self._report(self._state())
+        await self._report_own(self._state())
 
     async def fail(self, error: OpenResponsesError) -> None:
         """End the response with an error that the stream itself could not report."""
         await self._report(self._adapter.end(error))
+        if self.host.errors_as_text:
+            # Here and not in the adapter: an attempt may fail and be repeated before the user sees anything.
+            text = self.host.describe_error(error, self._model)
+            await self._report_own([error_part(text)])
 
     def _new_adapter(self) -> OpenResponsesStreamAdapter:
         return OpenResponsesStreamAdapter(
-            thinking=self._host.thinking,
-            annotations=self._host.annotations,
-            errors_as_text=self._host.errors_as_text,
+            thinking=self.host.thinking,
+            citations=self.host.citations,
             model=self._model,
             tools=self._tools,
             log=self._log,
+            trace=self._trace,
         )
+
+    async def _report_own(self, parts: Sequence[Part]) -> None:
+        """Report parts that no event produced."""
+        if self._trace is not None and parts:
+            self._trace(None, parts)
+        await self._report(parts)
 
     async def _report(self, parts: Sequence[Part]) -> None:
         for part in parts:
             if self._cancel.is_set():
                 return
-            self.output_text += _generated_text(part)
+            if not self._adapter.is_link(part):
+                self.output_text += _generated_text(part)
             self._reported.append(part)
             pending = self._progress(part)
             if inspect.isawaitable(pending):
@@ -116,7 +147,7 @@ class EditorTurn:
     def _state(self) -> list[Part]:
         """Return the parts that are not content: usage for the editor to show, and a marker to store."""
         parts: list[Part] = []
-        result, host = self._adapter.result, self._host
+        result, host = self._adapter.result, self.host
         if host.usage_parts and result.usage is not None:
             parts.append(usage_part(result.usage))
         if host.markers and host.endpoint and result.response_id and _can_follow(result):

@@ -8,12 +8,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from penstock.errors import ContextOverflowError, InvalidRequestError, OpenResponsesError
 from penstock.models.info import LearnedLimit, ModelInfo
 from penstock.parts.adapter import Log
-from penstock.parts.item_parts import Thinking
 from penstock.parts.messages import (
     TranslatedMessages,
     instructions_of,
@@ -24,9 +22,10 @@ from penstock.parts.messages import (
 )
 from penstock.parts.parts import ChatMessage
 from penstock.parts.result import StreamResult
+from penstock.parts.tracing import Trace
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import CreateResponse
-from penstock.provider.editor_turn import EditorTurn, Host, Progress
+from penstock.provider.editor_turn import EditorTurn, Host, HostSettings, Progress
 from penstock.provider.options import ResponseOptions, with_options
 from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
@@ -85,12 +84,14 @@ class LanguageModelProvider:
         progress: Progress = lambda part: None,  # noqa: ARG005
         cancel: asyncio.Event | None = None,
         *,
-        thinking: Thinking | None = None,
+        settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
+        trace: Trace | None = None,
     ) -> StreamResult:
         """Request one response and report it part by part. Raise on failure; parts before it stay valid.
 
         After `cancel` is set, nothing is reported, the connection is closed and `finish` is `cancelled`: that
-        is not a failure (editor 17). `thinking` overrides the host's setting for this response.
+        is not a failure (editor 17). `settings` override those of the host for this response. `trace` gets
+        every event with the parts it produced.
         """
         cancel = cancel or asyncio.Event()
         info = await _unless(cancel, self._directory.get(model))
@@ -101,8 +102,8 @@ class LanguageModelProvider:
         agent = f"request-{next(_REQUEST_NUMBERS)}"
         self.tracker.start_request(agent, estimate.tokens, info.max_input, model, prices=info.prices)
         instructions = instructions_of(messages, prompt)
-        host = replace(self._host, thinking=thinking) if thinking else self._host
-        turn = EditorTurn(host, model, options, progress, cancel, instructions, messages, self._log)
+        host = settings.applied_to(self._host)
+        turn = EditorTurn(host, model, options, progress, cancel, instructions, messages, self._log, trace)
         try:
             result = await self._respond(turn, info, messages, options)
         except OpenResponsesError as error:
@@ -145,7 +146,7 @@ class LanguageModelProvider:
     async def _respond(
         self, turn: EditorTurn, info: ModelInfo, messages: Sequence[ChatMessage], options: ResponseOptions
     ) -> StreamResult:
-        translated = self._translate(info.id, messages, options, follow_marker=True)
+        translated = self._translate(turn.host, info.id, messages, options, follow_marker=True)
         try:
             return await self._attempt(turn, info, translated, options)
         except OpenResponsesError as error:
@@ -156,7 +157,7 @@ class LanguageModelProvider:
             )
             if translated.previous_response_id is None or not is_refused or turn.output_text:
                 raise
-        translated = self._translate(info.id, messages, options, follow_marker=False)
+        translated = self._translate(turn.host, info.id, messages, options, follow_marker=False)
         return await self._attempt(turn, info, translated, options)
 
     async def _attempt(
@@ -176,15 +177,21 @@ class LanguageModelProvider:
         return turn.result
 
     def _translate(
-        self, model: str, messages: Sequence[ChatMessage], options: ResponseOptions, *, follow_marker: bool
+        self,
+        host: Host,
+        model: str,
+        messages: Sequence[ChatMessage],
+        options: ResponseOptions,
+        *,
+        follow_marker: bool,
     ) -> TranslatedMessages:
         return translate_messages(
             messages,
             model_options=options.model_options,
             model=model,
-            endpoint=self._host.endpoint,
-            follow_marker=follow_marker and self._host.markers,
-            system_role=self._host.system_role,
+            endpoint=host.endpoint,
+            follow_marker=follow_marker and host.markers,
+            system_role=host.system_role,
         )
 
     def _request(

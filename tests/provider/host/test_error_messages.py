@@ -19,7 +19,13 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
-from penstock.provider.host.error_messages import ERROR_TEXTS, ErrorContext, failure_line, internal_error_line
+from penstock.provider.host.error_messages import (
+    ERROR_TEXTS,
+    ErrorContext,
+    brief,
+    failure_line,
+    internal_error_line,
+)
 
 PLACE = ErrorContext(endpoint="http://127.0.0.1:8080/v1", group="Work", model="big-model")
 
@@ -211,3 +217,29 @@ def test_an_internal_error_shows_only_its_type() -> None:
     assert (line["code"], line["name"]) == ("internal_error", "InternalError")
     assert "ValueError" in line["message"]
     assert "sesame" not in str(line)
+
+
+HOSTILE = {
+    "a page": f"<!doctype html><title>502</title>{'<p>mill</p>' * 5000}",
+    "a page after words": f"The mill is closed <html>{'<p>mill</p>' * 5000}",
+    "a long text": "The mill is closed. " * 5000,
+    "keys": "The key sk-mill-0123456789 of http://a:b12345678@x.example/?key=c is bad, Bearer d123456789",
+    "markup": "| a | b |\n|---|---|\n# Closed\n[x](command:quit) $(error)",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_message_is_one_short_sentence_without_keys(text: str) -> None:
+    line = failure_line(ServerError(text, code=text), ErrorContext(endpoint="http://here"))
+    assert len(line["message"]) < 500
+    assert line["code"] == "server_error"
+    for unwanted in ("\n", "<", "0123456789", "b12345678", "key=c", "d123456789"):
+        assert unwanted not in line["message"]
+    assert len(brief(text)) <= 301
+    assert "0123456789" not in brief(text)
+    assert "\n" not in brief(text)
+
+
+def test_a_code_that_looks_like_a_key_is_masked() -> None:
+    assert failure_line(ServerError("x", code="sk-mill-0123456789"), ErrorContext())["code"] == "[key]"
+    assert failure_line(ServerError("x", code="mill_closed"), ErrorContext())["code"] == "mill_closed"

@@ -8,8 +8,9 @@ import pytest
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
-from penstock.errors import OpenResponsesError
+from penstock.errors import NotFoundError, OpenResponsesError
 from penstock.models.learned_limits import LearnedLimits
+from penstock.provider.editor_turn import HostSettings
 from penstock.provider.host import groups
 from penstock.provider.host.groups import Group
 from penstock.provider.host.requests import ConfigureRequest
@@ -155,11 +156,57 @@ def test_a_marker_is_valid_for_the_account_or_else_for_the_group(fields: dict[st
     assert (host.markers, host.usage_parts) == (True, True)
 
 
+def test_the_settings_of_a_group_become_those_of_its_host() -> None:
+    host = groups._host(ConfigureRequest(), "http://here/v1")
+    assert (host.thinking, host.citations, host.errors_as_text, host.system_role) == (
+        "part",
+        "off",
+        False,
+        "system",
+    )
+    chosen = HostSettings(thinking="none", citations="end", errors_as_text=True, system_role="developer")
+    host = groups._host(ConfigureRequest(settings=chosen), "http://here/v1")
+    assert (host.thinking, host.citations, host.errors_as_text, host.system_role) == (
+        "none",
+        "end",
+        True,
+        "developer",
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_group", "of_turn", "is_text"),
+    [
+        (None, HostSettings(), False),
+        (True, HostSettings(), True),
+        (True, HostSettings(errors_as_text=False), False),
+        (None, HostSettings(errors_as_text=True), True),
+        (True, None, False),
+    ],
+)
+def test_only_the_error_of_a_turn_is_marked_as_text(
+    of_group: bool | None, of_turn: HostSettings | None, is_text: bool
+) -> None:
+    async def scenario() -> None:
+        group = group_of(endpoint="http://here", settings=HostSettings(errors_as_text=of_group))
+        assert group.error_context("m", of_turn).as_text == is_text
+        await group.aclose()
+
+    run(scenario())
+
+
+def test_an_error_as_text_is_the_sentence_that_the_error_line_has() -> None:
+    host = groups._host(ConfigureRequest(group="Work"), "http://here/v1")
+    text = host.describe_error(NotFoundError("no such model", code="model_not_found"), "big-model")
+    assert text.startswith("http://here/v1 has no model big-model: choose another model")
+
+
 def test_errors_name_the_group_and_the_url_without_its_query() -> None:
     async def scenario() -> None:
         group = group_of(group="Work", endpoint="http://here/?sesame=open")
         context = group.error_context("big-model")
         assert (context.endpoint, context.group, context.model) == ("http://here/v1", "Work", "big-model")
+        assert not context.as_text
         await group.aclose()
 
     run(scenario())

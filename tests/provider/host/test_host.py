@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,43 +11,14 @@ import pytest
 from penstock.models.learned_limits import LearnedLimits
 from penstock.provider.host import host as host_module
 from penstock.provider.host.host import EditorHost
-from penstock.provider.host.outbox import Outbox
+from tests.cli import streams
 from tests.client.server import HELLO as EVENTS
-from tests.client.server import Script, answer, chunk, run, send, sse, stall
+from tests.client.server import Script, answer, chunk, run, send, sse, stall, streamed
 from tests.gateway.upstream import SSE_HEAD, ScriptedUpstream
 from tests.provider.host.host_process import Json, user
+from tests.provider.host.outboxes import ControlledOutbox
 
 BEGUN: Script = [send(SSE_HEAD + chunk(sse(EVENTS[:5]))), stall]
-
-
-class ControlledOutbox(Outbox):
-    """Parts wait for the test; all other lines are accepted immediately."""
-
-    def __init__(self) -> None:
-        self.lines: list[Json] = []
-        self.part_is_waiting = asyncio.Event()
-        self.proceed = asyncio.Event()
-        self.is_woken = False
-
-    has_room = True
-
-    def put(self, line: bytes) -> None:
-        self.lines.append(json.loads(line))
-
-    async def wait_for_room(self, unless: Callable[[], bool] | None = None) -> None:
-        if unless is not None:
-            self.part_is_waiting.set()
-            await self.proceed.wait()
-
-    def wake(self) -> None:
-        self.is_woken = True
-
-    def of(self, id: Any) -> list[str]:
-        return [line["type"] for line in self.lines if line.get("id") == id]
-
-    async def ended(self, id: Any) -> None:
-        while "done" not in self.of(id):
-            await asyncio.sleep(0)
 
 
 def lines(*requests: Json) -> list[bytes | None]:
@@ -211,5 +181,36 @@ def test_a_learned_limit_is_announced_to_every_group_of_its_endpoint_and_can_be_
             (model,) = (await ask("n", "models", group="a"))["models"]
             assert model["source"] == "default"
             await host.aclose()
+
+    run(scenario())
+
+
+def test_texts_of_an_endpoint_in_the_last_line_are_short_and_have_no_keys() -> None:
+    """They are shown in the list of recent turns."""
+    hostile = "sk-mill-0123456789 " * 1000
+    text, message = streams.message("msg_1", 0, ["Half"])
+    broken, call = streams.call("fc_1", 1, hostile, ["{"])
+    events = streams.response([*text, *broken], [message, call])
+    ended = {"status": "incomplete", "incomplete_details": {"reason": hostile}}
+    events[-1] = {"type": "response.incomplete", "response": {**events[-1]["response"], **ended}}
+
+    async def scenario() -> None:
+        scripted = ScriptedUpstream()
+        scripted.play("", [answer(200, {"data": [{"id": "one"}]})])
+        scripted.play("one", streamed(events))
+        async with scripted:
+            out = ControlledOutbox()
+            out.proceed.set()
+            host = EditorHost(out)
+            for request in ({"id": "c", "method": "configure", "endpoint": scripted.url}, respond("r")):
+                await host.handle_lines(lines(request))
+                await out.ended(request["id"])
+            await host.aclose()
+        (done,) = (line for line in out.lines if line.get("id") == "r" and line["type"] == "done")
+        result = done["result"]
+        shown = [result["finish"], *(each["message"] for each in result["diagnostics"])]
+        assert len(shown) == 2
+        assert all(len(each) <= 301 for each in shown)
+        assert "0123456789" not in "".join(shown)
 
     run(scenario())

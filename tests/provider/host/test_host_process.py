@@ -421,6 +421,39 @@ def test_a_response_can_override_the_thinking_mode(host: HostProcess) -> None:
     assert ["Hm." in each.text for each in answers] == [False, False, True, False]
 
 
+def test_the_settings_of_a_group_take_effect_for_its_next_turn(host: HostProcess) -> None:
+    text, message = streams.message("msg_1", 0, ["A ship."])
+    annotation = {"type": "url_citation", "url": "https://port.example/", "title": "Port"}
+    cited = {"type": "response.output_text.annotation.added", "item_id": "msg_1", "annotation": annotation}
+    system = {"role": 3, "content": [{"type": "text", "value": "Be brief."}]}
+    with in_a_thread(endpoint()) as served:
+        scripted = served.server
+        assert isinstance(scripted, ScriptedUpstream)
+        events = streams.response([*text[:3], cited, *text[3:]], [message])
+        scripted.play("one", responses_streamed(events))
+        scripted.play("two", [answer(503, {"error": {"message": "Down"}})])
+        rows: list[tuple[Any, ...]] = []
+        for fields in ({}, {"citations": "end", "errors_as_text": True, "system_role": "developer"}):
+            host.configure("settings", served.url, **fields)
+            shown = host.respond("one", system, user("Hello"), group="settings").text
+            failed = host.respond("two", group="settings")
+            role = scripted.asked_for("one")[-1].json["input"][0]["role"]
+            rows.append((shown, failed.text, failed.end["type"], failed.end.get("as_text"), role))
+        overridden = host.respond("one", group="settings", citations="inline").text
+    sentence = failed.end["message"]
+    assert rows == [
+        ("A ship.", "", "error", None, "system"),
+        (
+            "A ship.\n\n---\n\n1. [Port](https://port.example/)\n",
+            f"\n\n**Error:** {sentence}\n\n",
+            "error",
+            True,
+            "developer",
+        ),
+    ]
+    assert overridden == "A ship. [Port](https://port.example/)"
+
+
 def test_a_running_turn_keeps_its_configuration(
     host: HostProcess, penstock: Running, upstream: ScriptedUpstream
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.errors import DecodeError
 from penstock.parts.parts import ChatMessage, ChatTool, TextPart, ThinkingPart
+from penstock.provider.editor_turn import HostSettings
 from penstock.provider.host.requests import (
     CancelRequest,
     ConfigureRequest,
@@ -20,6 +21,12 @@ from penstock.provider.host.requests import (
     read_request,
 )
 
+SETTINGS: dict[str, Any] = {
+    "thinking": "text",
+    "citations": "end",
+    "errors_as_text": True,
+    "system_role": "developer",
+}
 HELLO = {"role": 1, "content": [{"type": "text", "value": "Hello"}]}
 
 
@@ -34,9 +41,12 @@ def test_every_method_is_parsed() -> None:
     counted = read_request({"method": "count_tokens", "model": "m", "message": HELLO})
     assert counted == CountTokensRequest("", "m", ChatMessage(1, [TextPart("Hello")]))
     configured = read_request(
-        {"method": "configure", "endpoint": " http://x ", "key": "k\n", "thinking": "text", "account": "a1"}
+        {"method": "configure", "endpoint": " http://x ", "key": "k\n", "account": "a1", **SETTINGS}
     )
-    assert configured == ConfigureRequest(endpoint="http://x", key="k", thinking="text", account="a1")
+    assert configured == ConfigureRequest(
+        endpoint="http://x", key="k", settings=HostSettings(**SETTINGS), account="a1"
+    )
+    assert read_request({"method": "configure", "thinking": None}) == ConfigureRequest()
 
 
 def test_a_respond_request_has_tools_and_options() -> None:
@@ -50,11 +60,11 @@ def test_a_respond_request_has_tools_and_options() -> None:
             "tools": [{"name": "look", "description": "d", "schema": {"type": "object"}}, {"name": "go"}],
             "tool_mode": 2,
             "options": {"reasoning_effort": "low"},
-            "thinking": "none",
+            **SETTINGS,
         }
     )
     assert isinstance(request, RespondRequest)
-    assert request.thinking == "none"
+    assert request.settings == HostSettings(**SETTINGS)
     assert request.messages[1].content == [ThinkingPart("hm", "t", {"a": 1})]
     assert request.options.tools == [ChatTool("look", "d", {"type": "object"}), ChatTool("go")]
     assert (request.options.tool_mode, request.options.model_options) == (2, {"reasoning_effort": "low"})
@@ -68,6 +78,14 @@ def test_a_respond_request_has_tools_and_options() -> None:
         ({"method": "explode"}, "method"),
         ({"method": "models", "group": 1}, "group"),
         ({"method": "configure", "thinking": "loud"}, "thinking"),
+        ({"method": "configure", "citations": "margin"}, "citations"),
+        ({"method": "configure", "citations": True}, "citations"),
+        ({"method": "configure", "errors_as_text": "yes"}, "errors_as_text"),
+        ({"method": "configure", "errors_as_text": 1}, "errors_as_text"),
+        ({"method": "configure", "system_role": "user"}, "system_role"),
+        ({"method": "respond", "model": "m", "citations": "margin"}, "citations"),
+        ({"method": "respond", "model": "m", "errors_as_text": "yes"}, "errors_as_text"),
+        ({"method": "respond", "model": "m", "system_role": []}, "system_role"),
         ({"method": "configure", "headers": []}, "headers"),
         ({"method": "configure", "headers": {"a": 1}}, "headers"),
         ({"method": "configure", "account": 7}, "account"),

@@ -62,6 +62,7 @@ const vscode = {
   LanguageModelThinkingPart: ThinkingPart,
   MarkdownString,
   EventEmitter,
+  LogLevel: { Trace: 1, Debug: 2, Info: 3 },
   StatusBarAlignment: { Right: 2 },
   ProgressLocation: { Notification: 15 },
   extensions: { getExtension: () => undefined },
@@ -108,7 +109,7 @@ const extension = (name) => require(path.join(__dirname, '..', '..', '..', 'vsco
 function log() {
   const entries = [];
   const write = (level) => (text) => entries.push([level, text]);
-  return { entries, trace: write('trace'), info: write('info'), warn: write('warn'), error: write('error') };
+  return { entries, trace: write('trace'), debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
 }
 
 /** A cancellation token, and a function to fire it. */

@@ -150,14 +150,14 @@ function backend(t, modes) {
   const starts = [];
   const door = new Backend({
     log: log(),
-    thinking: () => door.mode,
+    settings: () => ({ thinking: 'part', ...door.chosen }),
     start: () => {
       const mode = modes[Math.min(starts.length, modes.length - 1)];
       starts.push(mode);
       return HostProcess.start(scripted(mode), { log: log() });
     },
   });
-  door.mode = 'part';
+  door.chosen = {};
   t.after(() => door.stop());
   return { door, starts };
 }
@@ -205,15 +205,25 @@ test('the account does not depend on the order of requests', async (t) => {
   assert.notEqual(today.k1, today.k2);
 });
 
-test('a changed thinking mode is sent for the same group', async (t) => {
+test('a log line of the process has the same level in our channel, and trace is the lowest', async (t) => {
+  const host = await started(t);
+  host.log.entries.length = 0;
+  for (const level of ['trace', 'debug', 'info', 'warning', 'error', 'critical', 'odd']) {
+    host.writeLog(JSON.stringify({ time: 'now', level, message: 'response.output_text.delta', id: 3, index: 0 }));
+  }
+  const text = 'response.output_text.delta {"id":3,"index":0}';
+  assert.deepEqual(host.log.entries, ['trace', 'debug', 'info', 'warn', 'error', 'error', 'info'].map((level) => [level, text]));
+});
+
+test('a changed setting is sent for the same group, before its next request', async (t) => {
   const { door } = backend(t, ['good']);
   await door.request(CONFIGURATION, 'models', {});
-  door.mode = 'none';
-  await door.request(CONFIGURATION, 'models', {});
+  door.chosen = { citations: 'end', system_role: 'developer' };
+  for (let count = 0; count < 2; count += 1) await door.request(CONFIGURATION, 'models', {});
   const { asked } = await door.host.request('asked', {});
   const configured = asked.filter((each) => each.method === 'configure');
-  assert.deepEqual(configured.map((each) => [each.group, each.thinking, each.key]), [
-    ['127.0.0.1:9', 'part', 'secret'],
-    ['127.0.0.1:9', 'none', 'secret'],
+  assert.deepEqual(configured.map((each) => [each.group, each.thinking, each.citations, each.system_role, each.key]), [
+    ['127.0.0.1:9', 'part', undefined, undefined, 'secret'],
+    ['127.0.0.1:9', 'part', 'end', 'developer', 'secret'],
   ]);
 });

@@ -2,8 +2,8 @@
 const assert = require('node:assert/strict');
 const test = require('node:test');
 const { vscode, extension } = require('./fake');
-const { partOfLine, partToJson, messageToJson, toolToJson } = extension('parts.js');
-const { thinkingMode } = extension('editor.js');
+const { partOfLine, partToJson, messageToJson, toolToJson, tracedLine } = extension('parts.js');
+const { thinkingMode, turnSettings } = extension('editor.js');
 
 const bytes = (text) => new Uint8Array(Buffer.from(text));
 const base64 = (text) => Buffer.from(text).toString('base64');
@@ -36,6 +36,26 @@ test('parts are omitted if the editor has no class for them', (t) => {
   assert.equal(partOfLine({ type: 'thinking', value: 't' }), undefined);
   assert.equal(partOfLine({ type: 'usage', mime: 'usage', base64: '' }), undefined);
   assert.deepEqual(['auto', 'part', 'text', 'none'].map(thinkingMode), ['text', 'none', 'text', 'none']);
+});
+
+test('a setting that is not valid means the default', () => {
+  const chosen = (values) => turnSettings({ get: (name, otherwise) => values[name] ?? otherwise });
+  const defaults = { thinking: 'part', citations: 'end', errors_as_text: false, system_role: 'system' };
+  assert.deepEqual(chosen({}), defaults);
+  assert.deepEqual(chosen({ thinking: 'loud', citations: true, errorsAsText: 'yes', systemRole: 'user' }), defaults);
+  const others = { thinking: 'none', citations: 'inline', errorsAsText: true, systemRole: 'developer' };
+  assert.deepEqual(chosen(others), { thinking: 'none', citations: 'inline', errors_as_text: true, system_role: 'developer' });
+});
+
+test('a trace has the kind and the size of a part, and no content', () => {
+  const lines = [
+    [{ id: 3, type: 'text', value: 'canary' }, 'm: request 3, reported text, size 6'],
+    [{ id: 3, type: 'thinking', value: ['canary', '!'], thinking_id: 'canary', metadata: { canary: 1 } }, 'm: request 3, reported thinking, size 7'],
+    [{ id: 3, type: 'tool_call', call_id: 'gw-1', name: 'look', input: { at: 'canary' } }, 'm: request 3, reported tool_call gw-1 look, size 15'],
+    [{ id: 3, type: 'usage', mime: 'usage', base64: 'Y2FuYXJ5', tokens: { canary: 1 } }, 'm: request 3, reported usage usage, size 6'],
+  ];
+  for (const [line, text] of lines) assert.equal(tracedLine('m', line, true), text);
+  assert.equal(tracedLine('m', { id: 3, type: 'hologram' }, false), 'm: request 3, ignored hologram, size 0');
 });
 
 test('every part of a message is converted', () => {

@@ -2,7 +2,7 @@
 const assert = require('node:assert/strict');
 const test = require('node:test');
 const { vscode, extension, log, cancellation } = require('./fake');
-const { plainError } = extension('errors.js');
+const { errorOfLine, plainError } = extension('errors.js');
 const { GroupNames, readConfiguration } = extension('groups.js');
 const { Journal } = extension('journal.js');
 const { modelInformation, optionsToJson } = extension('models.js');
@@ -34,6 +34,32 @@ test('without a configuration the list is empty and nothing is requested', async
     assert.deepEqual(await shell.provideLanguageModelChatInformation({ silent: true, configuration }), []);
   }
   assert.equal(asked.length, 0);
+});
+
+test('parts are traced only at the level trace', async () => {
+  const { shell } = provider(({ method, listening }) => {
+    if (method === 'models') return models();
+    listening.onLine({ id: 4, type: 'text', value: 'canary' });
+    return { result: {} };
+  });
+  const [model] = await list(shell);
+  const ask = () => shell.provideLanguageModelChatResponse(model, [], { toolMode: 1 }, { report() {} }, cancellation().token);
+  shell.log.logLevel = vscode.LogLevel.Debug;
+  await ask();
+  assert.deepEqual(shell.log.entries, []);
+  shell.log.logLevel = vscode.LogLevel.Trace;
+  await ask();
+  assert.deepEqual(shell.log.entries, [['trace', 'm: request 4, reported text, size 6']]);
+});
+
+test('an error that was sent as text does not fail the turn, but is recorded', async () => {
+  const { shell } = provider(({ method }) => {
+    if (method === 'models') return models();
+    throw errorOfLine({ type: 'error', code: 'rate_limit_exceeded', message: 'Wait', as_text: true });
+  });
+  const [model] = await list(shell);
+  await shell.provideLanguageModelChatResponse(model, [], { toolMode: 1 }, { report() {} }, cancellation().token);
+  assert.deepEqual([shell.journal.turns[0].outcome, shell.journal.turns[0].error], ['error', 'Wait (rate_limit_exceeded)']);
 });
 
 test('lists are shared while they are fresh and requested again afterwards', async () => {

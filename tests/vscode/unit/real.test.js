@@ -26,7 +26,7 @@ async function opened(t, transport) {
   const options = { log: log(), onNotification: (line) => (heard.usage = line.usage ?? heard.usage) };
   const backend = new Backend({
     log: log(),
-    thinking: () => 'part',
+    settings: () => ({ thinking: 'part', citations: 'end', errors_as_text: false, system_role: 'system' }),
     start: () => TRANSPORTS[transport](options),
     onRemoteUsage: (usage) => (heard.usage = usage),
   });

@@ -23,7 +23,7 @@ async function withoutPython(t, answer) {
   const heard = { missing: 0, usage: [], overflows: 0, starts: 0, now: 0 };
   const door = new Backend({
     log: log(),
-    thinking: () => 'part',
+    settings: () => ({ thinking: 'part', citations: 'end' }),
     now: () => heard.now,
     start: () => {
       heard.starts += 1;
@@ -56,7 +56,7 @@ test('the same lines arrive over HTTP, in any chunks', async (t) => {
   assert.deepEqual([heard.missing, heard.usage], [1, [{ last: 1 }]]);
   const [{ path, headers, body }] = requests;
   assert.deepEqual([path, headers.authorization, headers['x-one']], ['/v1/parts', 'Bearer k', '1']);
-  assert.deepEqual(body, { id: 1, method: 'respond', thinking: 'part', model: 'm' });
+  assert.deepEqual(body, { id: 1, method: 'respond', thinking: 'part', citations: 'end', model: 'm' });
 });
 
 test('Python is not searched for with every request, but again after a while or a restart', async (t) => {
@@ -109,6 +109,7 @@ const FAILURES = [
   ['an error line', (response) => response.end(line({ type: 'error', message: 'Full', code: 'x', kind: 'Blocked' })), /^Full$/, 'Blocked'],
   ['no gateway', (response) => response.writeHead(404).end('<html>'), /not a Penstock gateway/, 'NotFound'],
   ['a refusal', (response) => response.writeHead(401).end('{"error":{"message":"wrong key","code":"k"}}'), /wrong key/, 'NoPermissions'],
+  ['a refusal that quotes the key', (response) => response.writeHead(401).end(JSON.stringify({ error: { message: `the-secret-key is\nwrong ${'x'.repeat(9000)}` } })), /^\[key\] is wrong x{285}…$/, 'NoPermissions'],
   ['a break', (response) => response.end(line({ type: 'text', value: 'a' })), /in the middle/, 'stream_truncated'],
   ['a torn connection', (response) => response.write(line({ type: 'text', value: 'a' }), () => response.socket.destroy()), /in the middle/, 'stream_truncated'],
   ['nobody', (response) => response.socket.destroy(), /is the gateway running/, 'NotFound'],
@@ -116,16 +117,16 @@ const FAILURES = [
 for (const [name, answer, message, code] of FAILURES) {
   test(`${name} is a plain error`, async (t) => {
     const { door, configuration } = await withoutPython(t, answer);
-    const error = await door.request(configuration, 'models', {}).catch((thrown) => thrown);
+    const error = await door.request({ ...configuration, key: 'the-secret-key' }, 'models', {}).catch((thrown) => thrown);
     assert.match(error.message, message);
     assert.deepEqual([error.code, error.stack], [code, undefined]);
   });
 }
 
-test('the thinking mode is sent with a turn and with nothing else', async (t) => {
+test('the settings are sent with a turn and with nothing else', async (t) => {
   const { door, requests, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'done', models: [] })));
   for (const method of ['models', 'count_tokens', 'usage', 'respond']) await door.request(configuration, method, {});
-  assert.deepEqual(requests.map(({ body }) => body.thinking), [undefined, undefined, undefined, 'part']);
+  assert.deepEqual(requests.map(({ body }) => [body.thinking, body.citations]), [[undefined, undefined], [undefined, undefined], [undefined, undefined], ['part', 'end']]);
 });
 
 test('a configured header overrides the key, in upper or lower case', async (t) => {

@@ -70,6 +70,26 @@ test('a turn is described in full', () => {
   assert.deepEqual([turnItem(failed).label, turnItem(failed).detail], ['$(error) m', 'Wait (rate_limit_exceeded)']);
 });
 
+test('hostile texts of an endpoint stay short, and cannot add lines, icons or markup', () => {
+  const hostile = `| $(error) [x](command:quit)\n\n# Title\u2028${'y'.repeat(50_000)}`;
+  const journal = new Journal();
+  const turn = journal.begin('m $(flame)');
+  turn.note({ type: 'tool_call', name: hostile });
+  turn.end({ result: { finish: hostile, response_id: hostile, diagnostics: Array.from({ length: 500 }, () => ({ code: hostile, message: hostile })) } });
+  const failed = journal.begin('m');
+  failed.fail(Object.assign(new Error(hostile), { reason: hostile }));
+  for (const { label, description, detail } of [turn, failed].map(turnItem)) {
+    const shown = [label.replace(/^\$\(\w+\) /, ''), description, detail].join(' ');
+    assert.ok(!shown.includes('$(') && !/[\n\u2028]/.test(shown) && shown.length < 600, shown);
+  }
+  for (const page of [turn, failed].map(turnMarkdown)) {
+    assert.ok(page.split('\n').every((line) => line.length < 1_000));
+    assert.equal(page.split('\n').filter((line) => line.startsWith('# ')).length, 1);
+    assert.ok(!page.includes('](') && !page.includes(' $('));
+  }
+  assert.equal(turn.diagnostics.length, 100);
+});
+
 test('only the newest turns are kept', () => {
   const journal = new Journal();
   for (let count = 0; count < 60; count += 1) journal.begin(String(count));

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from penstock.parts.parts import Part
+from penstock.parts.tracing import Trace
 from penstock.parts.wire import JSON, part_to_line, result_to_json
+from penstock.provider.host.error_messages import brief
 from penstock.provider.host.figures import model_to_json
 from penstock.provider.host.requests import (
     CountTokensRequest,
@@ -29,13 +33,14 @@ async def answer(
     send: Send,
     cancel: asyncio.Event,
     figures: Figures,
+    trace: Trace | None = None,
 ) -> JSON:
     """Send the lines of the answer, and return the fields of the `done` line.
 
     Raises what the provider raises.
     """
     if isinstance(request, RespondRequest):
-        return await _respond(provider, request, send, cancel, figures)
+        return await _respond(provider, request, send, cancel, figures, trace)
     if isinstance(request, ModelsRequest):
         found = await provider.provide_models(refresh=request.refresh)
         return {"models": [model_to_json(info) for info in found]}
@@ -52,13 +57,22 @@ async def _respond(
     send: Send,
     cancel: asyncio.Event,
     figures: Figures,
+    trace: Trace | None,
 ) -> JSON:
     async def progress(part: Part) -> None:
         await send(part_to_line(part))
 
     result = await provider.provide_response(
-        request.model, request.messages, request.options, progress, cancel, thinking=request.thinking
+        request.model,
+        request.messages,
+        request.options,
+        progress,
+        cancel,
+        settings=request.settings,
+        trace=trace,
     )
-    ended = result_to_json(result)
+    # The reason is the endpoint's, and diagnostics quote names of tools and events: both may be any text.
+    diagnostics = [replace(each, message=brief(each.message)) for each in result.diagnostics]
+    ended = result_to_json(replace(result, finish=brief(result.finish), diagnostics=diagnostics))
     del ended["type"]  # the `done` line has its own type
     return {"result": ended, "usage": figures()}

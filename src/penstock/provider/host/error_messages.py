@@ -1,7 +1,7 @@
 """Describe an error in one sentence that says what to do (decision 23).
 
 VS Code shows the sentence unchanged, so it contains no JSON and no stack trace, and only the readable part of
-the endpoint's message. The client has already masked keys in that message.
+the endpoint's message. The client has already masked the key that it sent; other keys are masked here.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import re
 from msgspec import Struct
 
 from penstock.errors import DecodeError, OpenResponsesError
+from penstock.net.masking import mask_likely_secrets
 from penstock.parts.wire import JSON, error_to_json
 
 BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
 """The kinds of errors in VS Code's API."""
 
 _MAX_LENGTH = 300
+_MAX_READ = 20_000
+"""The characters of a text to look at: a message may be a whole page."""
+_CODE = re.compile(r"[\w.:-]{1,80}")
 _NOT_READABLE = re.compile(
     r"\{|^\[|\[[\[{\"']|<[!/?A-Za-z]|\bTraceback\b|\bFile \"[^\"]*\", line \d|(?:^| )at (?:async )?\S+ \("
 )
@@ -123,15 +127,20 @@ class ErrorContext(Struct, frozen=True):
     endpoint: str = "the endpoint"
     group: str = ""
     model: str = ""
+    as_text: bool = False
+    """Whether a failed turn also sends its error as text."""
 
 
 def failure_line(error: OpenResponsesError, context: ErrorContext) -> JSON:
-    text = _text_of(error)
+    # The code is the endpoint's, and may be any text.
+    code = error.code if _CODE.fullmatch(error.code) else error.default_code
     return {
         **error_to_json(error),
-        "kind": text.kind,
+        "code": mask_likely_secrets(code),
+        "kind": _text_of(error).kind,
         "name": type(error).__name__,
-        "message": _sentence(error, text, context),
+        "message": error_sentence(error, context),
+        **({"as_text": True} if context.as_text else {}),
     }
 
 
@@ -170,7 +179,9 @@ def _text_of(error: OpenResponsesError) -> ErrorText:
     return next(ERROR_TEXTS[code] for code in codes if code in ERROR_TEXTS)
 
 
-def _sentence(error: OpenResponsesError, text: ErrorText, context: ErrorContext) -> str:
+def error_sentence(error: OpenResponsesError, context: ErrorContext) -> str:
+    """Return one sentence that says what happened and what to do."""
+    text = _text_of(error)
     readable = _readable(error.message)
     first = _SENTENCE_END.split(readable, maxsplit=1)[0].rstrip(".?! ")
     no_reason = "no reason given"
@@ -198,15 +209,28 @@ def _in_brackets(text: str) -> str:
     return f" ({flat})" if flat else ""
 
 
+def brief(text: str) -> str:
+    """Return a text of an endpoint or model as one short line without what looks like a secret."""
+    return _shortened(_one_line(text))
+
+
+def _one_line(text: str) -> str:
+    line = "".join(each if each.isprintable() else " " for each in text[:_MAX_READ])
+    return mask_likely_secrets(" ".join(line.split()))
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"
+
+
 def _readable(message: str) -> str:
     """Return the readable part of a message as one line without a full stop."""
-    line = "".join(each if each.isprintable() else " " for each in message)
-    line = _REQUEST_ID.sub("", " ".join(line.split())).rstrip(". ")
+    line = _REQUEST_ID.sub("", _one_line(message)).rstrip(". ")
     if found := _NOT_READABLE.search(line):
         line = line[: found.start()].rstrip(_TRAILING)
         if " " not in line:  # for example "Error:" before JSON
             return ""
-    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"
+    return _shortened(line)
 
 
 def _with_full_stop(sentence: str) -> str:

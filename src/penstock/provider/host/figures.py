@@ -8,6 +8,7 @@ from typing import Protocol
 from penstock.formatting import format_time
 from penstock.models.info import ModelInfo, Prices
 from penstock.parts.wire import JSON
+from penstock.provider.host.error_messages import brief
 from penstock.provider.tracker import Tokens, Totals, TrackedRequest, UsageTracker
 
 SOURCES: dict[str, str] = {
@@ -20,8 +21,6 @@ SOURCES: dict[str, str] = {
     "default": "a default, because no source has it",
 }
 """Descriptions of the sources of figures (`penstock.models.info.SOURCES`) for a tooltip."""
-
-_MAX_ERROR_LENGTH = 300
 
 PAUSE = 0.1
 """The minimum number of seconds between two usage updates."""
@@ -125,7 +124,7 @@ def _request(group: str, request: TrackedRequest) -> JSON:
         "cost": request.cost,
         "seconds": round(request.seconds, 3),
         "response_id": request.response_id,
-        "error": " ".join(request.error.split())[:_MAX_ERROR_LENGTH],
+        "error": brief(request.error),
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset, supports_responses
@@ -13,8 +15,8 @@ from penstock.models.directory import ModelDirectory
 from penstock.models.learned_limits import LearnedLimits
 from penstock.net.config import check_key
 from penstock.net.urls import is_loopback, read_address
-from penstock.provider.editor_turn import Host
-from penstock.provider.host.error_messages import ErrorContext
+from penstock.provider.editor_turn import Host, HostSettings
+from penstock.provider.host.error_messages import ErrorContext, error_sentence
 from penstock.provider.host.requests import ConfigureRequest
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import UsageTracker
@@ -42,12 +44,13 @@ class Group:
             preset=preset.name if preset else "",
             limits=self.limits,
         )
-        self.provider = LanguageModelProvider(
-            self._client, directory, host=_host(request, self.display_url), tracker=tracker
-        )
+        self._host = _host(request, self.display_url)
+        self.provider = LanguageModelProvider(self._client, directory, host=self._host, tracker=tracker)
 
-    def error_context(self, model: str = "") -> ErrorContext:
-        return ErrorContext(endpoint=self.display_url, group=self.request.group, model=model)
+    def error_context(self, model: str = "", settings: HostSettings | None = None) -> ErrorContext:
+        """Return the context for errors; `settings` are those of a turn, for its own errors."""
+        is_text = settings is not None and settings.applied_to(self._host).errors_as_text
+        return ErrorContext(self.display_url, self.request.group, model, is_text)
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -70,12 +73,14 @@ def _host(request: ConfigureRequest, endpoint: str) -> Host:
     # A marker is valid for one account, and another group at the same endpoint may use another account. The
     # group's name identifies the account only as long as it is not reused, so the editor may send `account`.
     owner = f"account\0{request.account}" if request.account else request.group
-    return Host(
-        thinking=request.thinking,
+    context = ErrorContext(endpoint=endpoint, group=request.group)
+    host = Host(
         markers=True,
         usage_parts=True,
         endpoint=f"{endpoint}\0{owner}",
+        describe_error=lambda error, model: error_sentence(error, replace(context, model=model)),
     )
+    return request.settings.applied_to(host)
 
 
 def _preset(request: ConfigureRequest) -> Preset | None:

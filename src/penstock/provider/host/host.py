@@ -22,7 +22,7 @@ from penstock.provider.host.error_messages import (
 from penstock.provider.host.figures import UsageUpdates, usage_to_json
 from penstock.provider.host.groups import Group
 from penstock.provider.host.lines import read_object
-from penstock.provider.host.logs import log_failure, log_internal_error, log_request
+from penstock.provider.host.logs import log_failure, log_internal_error, log_request, trace_of
 from penstock.provider.host.outbox import Outbox
 from penstock.provider.host.requests import (
     CancelRequest,
@@ -164,7 +164,7 @@ class EditorHost:
                 self._put({"id": id, **line})
 
         with group.used():
-            done = await answer(group.provider, request, send, cancel, self._usage)
+            done = await answer(group.provider, request, send, cancel, self._usage, trace_of(id))
         await self._close_retired()
         return done
 
@@ -215,7 +215,9 @@ class EditorHost:
     def _error_context(self, request: HostRequest) -> ErrorContext:
         name, model = getattr(request, "group", ""), getattr(request, "model", "")
         group = self._groups.get(name)
-        return ErrorContext(group=name, model=model) if group is None else group.error_context(model)
+        if group is None:
+            return ErrorContext(group=name, model=model)
+        return group.error_context(model, request.settings if isinstance(request, RespondRequest) else None)
 
     def _tracker(self, group: str) -> UsageTracker:
         """Return the tracker of a group, which outlives its configuration."""

@@ -9,13 +9,20 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.errors import OpenResponsesError
+    from penstock.parts.parts import Part
+    from penstock.parts.tracing import Trace
+    from penstock.protocol.events import Event
 
 log = logging.getLogger("penstock.host")
+
+TRACE = 5
+"""Below debug: the events of every turn, and the parts that they produced."""
 
 _MAX_ID_LENGTH = 80
 
@@ -43,6 +50,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def set_up(level: str) -> None:
+    logging.addLevelName(TRACE, "TRACE")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(HostLogFormatter())
     root = logging.getLogger()
@@ -50,6 +58,19 @@ def set_up(level: str) -> None:
     root.setLevel(logging.WARNING)
     log.setLevel(level.upper())
     logging.getLogger("penstock.client").setLevel(logging.CRITICAL)  # it logs messages of the endpoint
+
+
+def trace_of(id: object) -> Trace | None:
+    """Return what traces the events of a request; None if the level is off, so that nothing is computed."""
+    if not log.isEnabledFor(TRACE):
+        return None
+    from penstock.parts.tracing import trace_fields  # `stdio` imports this module before it can answer
+
+    def trace(event: Event | None, parts: Sequence[Part]) -> None:
+        fields = trace_fields(event, parts)
+        log.log(TRACE, "%s", fields.pop("type"), extra={"fields": {"id": _short(id), **fields}})
+
+    return trace
 
 
 def log_request(method: str, id: object) -> None:

@@ -8,15 +8,19 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from penstock.errors import DecodeError
+from penstock.parts.citations import Citations
 from penstock.parts.item_parts import Thinking
+from penstock.parts.messages import SystemRole
 from penstock.parts.parts import ChatMessage, ChatTool
 from penstock.parts.wire import message_from_json
+from penstock.provider.editor_turn import HostSettings
 from penstock.provider.host.lines import JSON
 from penstock.provider.options import ResponseOptions
 
 Id = str | int | float
 
-_THINKING: tuple[str, ...] = get_args(Thinking)
+_CHOICES = {"thinking": Thinking, "citations": Citations, "system_role": SystemRole}
+"""The settings with a fixed set of values."""
 
 
 class ConfigureRequest(Struct, frozen=True, kw_only=True):
@@ -27,7 +31,7 @@ class ConfigureRequest(Struct, frozen=True, kw_only=True):
     preset: str = ""
     key: str = ""
     headers: Mapping[str, str] = {}
-    thinking: Thinking = "part"
+    settings: HostSettings = HostSettings()
     account: str = ""
     """An opaque id of the account that owns the responses; defaults to the group's name."""
 
@@ -47,8 +51,8 @@ class RespondRequest(Struct, frozen=True):
     model: str
     messages: Sequence[ChatMessage]
     options: ResponseOptions
-    thinking: Thinking | None = None
-    """Overrides the group's setting for this response; None uses the group's setting."""
+    settings: HostSettings = HostSettings()
+    """Overrides the settings of the group for this response."""
 
 
 class CancelRequest(Struct, frozen=True):
@@ -105,7 +109,7 @@ def _configure(raw: JSON) -> ConfigureRequest:
         preset=_text(raw, "preset").strip(),
         key=_text(raw, "key").strip(),
         headers=_headers(raw),
-        thinking=_thinking(raw) or "part",
+        settings=_settings(raw),
         account=_text(raw, "account"),
     )
 
@@ -127,7 +131,7 @@ def _respond(raw: JSON) -> RespondRequest:
             [_tool(each, f"tools[{index}]") for index, each in enumerate(_list(raw, "tools"))],
             mode,
         ),
-        _thinking(raw),
+        _settings(raw),
     )
 
 
@@ -182,11 +186,20 @@ def _text(raw: JSON, name: str) -> str:
     return value
 
 
-def _thinking(raw: JSON) -> Thinking | None:
-    thinking = _text(raw, "thinking")
-    if thinking and thinking not in _THINKING:
-        raise DecodeError(f"expected one of {', '.join(_THINKING)}", "thinking")
-    return thinking or None  # type: ignore[return-value]  # one of `_THINKING`
+def _settings(raw: JSON) -> HostSettings:
+    """Return the settings. What is missing is None."""
+    as_text = raw.get("errors_as_text")
+    if as_text is not None and not isinstance(as_text, bool):
+        raise DecodeError("expected true or false", "errors_as_text")
+    chosen: Any = {name: _choice(raw, name, get_args(values)) for name, values in _CHOICES.items()}
+    return HostSettings(**chosen, errors_as_text=as_text)
+
+
+def _choice(raw: JSON, name: str, values: tuple[str, ...]) -> str | None:
+    chosen = _text(raw, name)
+    if chosen and chosen not in values:
+        raise DecodeError(f"expected one of {', '.join(values)}", name)
+    return chosen or None
 
 
 def _required_text(raw: JSON, name: str) -> str:
