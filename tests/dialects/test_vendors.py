@@ -55,6 +55,9 @@ EXEMPTIONS = (
     exempt("the dialect and its models", "gemini", "dialects/gemini/*.py"),
     exempt("the dialect", "ollama", "dialects/ollama/*.py"),
     exempt("the table of dialects", "anthropic bedrock cohere gemini ollama", "dialects/registry.py"),
+    exempt(
+        "the formats of all dialects", "anthropic bedrock cohere gemini ollama", "dialects/recognition.py"
+    ),
     exempt("the fields of all dialects", "anthropic gemini", "dialects/request_fields.py"),
     exempt("the effort table of the dialect", "gemini", "gateway/config/targets.py"),
     # Fields and types

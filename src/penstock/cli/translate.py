@@ -109,8 +109,13 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
     )
     machine = ResponseStreamStateMachine(response, clock=time, tools=plan.tools)
     pipeline = Pipeline(machine)
-    pipeline.open(dialect(options.dialect), plan, decoder=Capture(arrays=True))
+    pipeline.open(dialect(options.dialect), plan, decoder=Capture(arrays=True), advise=_advice)
     return pipeline
+
+
+def _advice(name: str) -> str:
+    """Return which option to use for a stream in the format of this name."""
+    return f"use --dialect {name}" if name in DIALECTS else "penstock cannot translate this format"
 
 
 def _plan(options: argparse.Namespace, request: CreateResponse) -> Plan:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from penstock.dialects.client_rules import ClientRules, has_rules
 from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan, ReadDialect, Reader
+from penstock.dialects.recognition import IS_SIMILAR, Advice, Opening, advice
 from penstock.dialects.repeated_chunks import MOST_MISSES, RepeatedChunk, RepeatsText
 from penstock.errors import KINDS, BridgeError, FrameTooLarge, OpenResponsesError, ProtocolError, ServerError
 from penstock.failures import ERROR_TYPES
@@ -28,6 +29,7 @@ from penstock.stream.deltas import (
     Delta,
     DiagnosticDelta,
     ErrorDelta,
+    EventDelta,
     FinishDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -43,8 +45,12 @@ from penstock.stream.phases import ResponseStreamPhase
 FRAMES_AT_ONCE = 32
 """Frames that `read` translates before it yields to the caller: one read may contain thousands."""
 
-_SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, FinishDelta)
-"""Deltas that cause no output event: as long as there are no others, the turn can move to another target."""
+_NO_END = ("upstream_empty", "upstream_truncated")
+"""Codes of a reader that got no end. It may not have understood anything."""
+
+_SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, EventDelta, FinishDelta)
+"""Deltas that are no output: as long as there are no others, the turn can move to another target. An event
+that is passed on without being understood is none either."""
 
 PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageDelta})
 """What the model writes, and token counts: there is nothing in them to mask. The same is true of fragments of
@@ -76,10 +82,12 @@ class Pipeline:
         "_decoder",
         "_dialect",
         "_estimate",
+        "_has_implied_finish",
         "_held_back",
         "_machine",
         "_mask",
         "_may_be_document",
+        "_opening",
         "_plan",
         "_reader",
         "_repeated",
@@ -105,6 +113,9 @@ class Pipeline:
         self._reader: Reader
         self._decoder: FrameDecoder
         self._mask: Mask
+        self._opening: Opening
+        self._has_implied_finish = False
+        """Whether the end of the answer is a guess of the reader: there was no finish reason."""
         self._rules: ClientRules | None = None
         """Created for the first delta that they concern."""
         self._repeated: RepeatedChunk
@@ -141,14 +152,16 @@ class Pipeline:
         content_type: str = "text/event-stream",
         decoder: FrameDecoder | None = None,
         mask: Mask = lambda deltas: deltas,
+        advise: Advice = advice,
     ) -> None:
-        """Start reading an answer. `mask` removes secrets from what the upstream reports about itself."""
+        """Start reading an answer. `mask` removes secrets from what the upstream reports about itself.
+        `advise` says what to do about an answer in another API format."""
         self._dialect, self._plan, self._mask = dialect, plan, mask
         self._reader, self._decoder = dialect.reader(plan), decoder or Decoder(DEFAULT_LIMIT)
         self._rules = None
         self._may_be_document, self._body = content_type != "text/event-stream", None
-        self._repeated = RepeatedChunk()
-        self.is_answered = False
+        self._repeated, self._opening = RepeatedChunk(), Opening(dialect.name, advise)
+        self._has_implied_finish = self.is_answered = False
 
     # In one call
 
@@ -194,6 +207,8 @@ class Pipeline:
         """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""
         events = [] if self.is_answered else self._accept(self._rest())
         self.is_answered = True
+        if not self.has_output:
+            self._require_readable()
         return events + self._release()
 
     def read_cut(self) -> list[Event]:
@@ -309,6 +324,8 @@ class Pipeline:
         if len(frames) > FRAMES_AT_ONCE:
             return self._translate_in_steps(frames)
         if not frames:
+            if not self.has_output and self._opening.add_bytes(data):
+                self._opening.refuse_other_format()
             return ()
         deltas = self._read_frames(frames)
         if len(deltas) == 1 and deltas[0].__class__ in PLAIN and self.has_output and self.failure is None:
@@ -316,7 +333,7 @@ class Pipeline:
             if len(frames) == 1:
                 self._learn(data, frames[0], deltas[0])
             return (self._apply(deltas),)
-        return (self._accept(deltas),)
+        return (self._accept(deltas, frames),)
 
     def _learn(self, data: bytes, frame: Frame, delta: Delta) -> None:
         """Remember bytes that are one piece of text: the next one may repeat everything else."""
@@ -343,7 +360,8 @@ class Pipeline:
 
     def _translate_in_steps(self, frames: list[Frame]) -> Iterator[list[Event]]:
         for begin in range(0, len(frames), FRAMES_AT_ONCE):
-            yield self._accept(self._read_frames(frames[begin : begin + FRAMES_AT_ONCE]))
+            some = frames[begin : begin + FRAMES_AT_ONCE]
+            yield self._accept(self._read_frames(some), some)
             if self.is_answered:
                 return
 
@@ -355,35 +373,75 @@ class Pipeline:
             deltas += reader.feed(frame)
             if reader.is_over:
                 self.is_answered = True
-                return deltas + reader.end()
+                return deltas + self._end_reader()
+        return deltas
+
+    def _end_reader(self) -> list[Delta]:
+        deltas = self._reader.end()
+        self._has_implied_finish = any(isinstance(delta, FinishDelta) for delta in deltas)
         return deltas
 
     def _rest(self) -> list[Delta]:
         if self._body is not None:
-            return self._dialect.read_body(self._plan, bytes(self._body))
+            body = bytes(self._body)
+            self._opening.set_body(body)
+            return self._dialect.read_body(self._plan, body)
         try:
             frames = [frame for frame in self._decoder.end() if not _is_cut(frame)]
         except FrameTooLarge as error:
             return [_too_large(error)]
+        if not self.has_output:
+            self._opening.add(frames)
         deltas = self._read_frames(frames)
-        return deltas if self.is_answered else deltas + self._reader.end()
+        return deltas if self.is_answered else deltas + self._end_reader()
 
     def _refuse(self, error: ErrorDelta) -> list[Event]:
         self.is_answered = True
         return self._accept([error])
 
-    def _accept(self, deltas: list[Delta]) -> list[Event]:
+    def _accept(self, deltas: list[Delta], frames: Iterable[Frame] = ()) -> list[Event]:
+        """Apply the deltas of these frames, or hold them back before the first output."""
         deltas = self._permitted(deltas)
         if self.has_output:
             return self._apply(deltas)
         self._held_back += deltas
         first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
-        if first is None:
-            return self.start()
-        if isinstance(first, ErrorDelta):
-            raise failure_of(first)
+        if first is None or isinstance(first, ErrorDelta) or self._dialect.name in IS_SIMILAR:
+            is_full = self._opening.add(frames)
+            if isinstance(first, ErrorDelta):
+                raise self._failure(first, deltas)
+            if is_full or first is not None:
+                self._opening.refuse_other_format()  # now, and not after minutes without any output
+            if first is None:
+                return self.start()
         self.has_output = True
+        self._opening.clear()
         return self._release()
+
+    def _failure(self, error: ErrorDelta, deltas: list[Delta]) -> OpenResponsesError:
+        """Return the failure for the first error of an answer without output. The reader may have
+        misunderstood another format; but an error that the upstream reports is never replaced."""
+        reported = [each for each in deltas if isinstance(each, ErrorDelta) and each.code not in _NO_END]
+        if self._opening.other_format():
+            if reported and self._opening.reports_error():
+                return failure_of(reported[-1])
+            self._opening.refuse_other_format()
+        if not reported:
+            self._require_readable()
+        return failure_of(error)
+
+    def _require_readable(self) -> None:
+        """Raise if the answer has ended without output, and nothing in it was understood (decision 30)."""
+        self._opening.refuse_other_format()
+        if self._opening.is_expected():
+            return
+        understood = (UsageDelta, UpstreamInfo, *(() if self._has_implied_finish else (FinishDelta,)))
+        if not any(isinstance(delta, understood) for delta in self._held_back):
+            self._opening.refuse_unreadable(self._masked_text)
+
+    def _masked_text(self, text: str) -> str:
+        (delta,) = self._mask([ErrorDelta("upstream_invalid", text)])
+        return delta.message if isinstance(delta, ErrorDelta) else ""
 
     def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas without secrets, and as this client may receive them (decision 1)."""

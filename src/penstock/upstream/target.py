@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from penstock.dialects.plan import ConnectionSpec, Dialect, Quirks, Target, UpstreamRequest
 from penstock.dialects.presets import PRESETS
+from penstock.dialects.registry import RENDERED
 from penstock.errors import InvalidRequestError
 from penstock.net.source import UpstreamSource
 from penstock.net.urls import Address, Form, read_address
@@ -71,6 +72,13 @@ def address_of(base_url: str, connection: ConnectionSpec) -> Address:
         # Some vendors have their API at the root, without a version. The URL of a preset is exact.
         return replace(address, path=urlsplit(url).path, advice="")
     return address
+
+
+def dialect_advice(target: str, name: str) -> str:
+    """Return what to do about an answer of this target in the format of this name."""
+    if name in RENDERED:
+        return f'set the dialect of the target "{target}" to "{name}" (dialect in its table, or --dialect)'
+    return f'the target "{target}" cannot use this format: check its base_url and its preset'
 
 
 class Upstream(Protocol):

@@ -89,7 +89,6 @@ NOTHING: dict[str, Script] = {
     "only [DONE]": streamed(),
     "no byte": streamed(done=False),
     "comments": body(b": hello\n\n: again\n\n"),
-    "a page": body(b"<html><body>Welcome</body></html>", "text/html"),
 }
 
 
@@ -104,6 +103,16 @@ def test_an_answer_with_nothing_in_it_is_a_failure(
     assert reply.last["output"] == []
     whole = penstock.whole("d01-c")
     assert (whole.status, whole.error["code"]) == (502, "upstream_empty")
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_an_answer_that_cannot_be_read_is_a_failure_that_shows_its_beginning(
+    penstock: Running, upstream: ScriptedUpstream, is_streamed: bool
+) -> None:
+    upstream.play("d01-page", body(b"<html>\x1b[31m<body>Welcome</body></html>", "text/html"))
+    reply = penstock.stream("d01-page") if is_streamed else penstock.whole("d01-page")
+    assert (reply.status, reply.error["code"]) == (502, "upstream_invalid")
+    assert "it begins with: <html>[31m<body>Welcome" in reply.error["message"]
 
 
 def test_two_finish_chunks_are_one_end(penstock: Running, upstream: ScriptedUpstream) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 
 from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Dialect, Plan
+from penstock.dialects.recognition import Advice, advice
 from penstock.errors import NetworkError, ProtocolError
 from penstock.fairness import SLICE
 from penstock.gateway.telemetry.traces import Tracer
@@ -67,11 +68,14 @@ class Relay:
         self._source_error: Exception | None = None
         """How the source has failed. It is raised after everything received before it was passed on."""
 
-    async def forward(self, source: UpstreamSource, dialect: Dialect, plan: Plan) -> None:
+    async def forward(
+        self, source: UpstreamSource, dialect: Dialect, plan: Plan, advise: Advice = advice
+    ) -> None:
         """Read an answer to its end, without sending the terminal event. Raise what `Pipeline.read` raises,
         and `NetworkError` if the connection breaks before the model has finished."""
         pipeline = self._pipeline
-        pipeline.open(dialect, plan, content_type=source.content_type, mask=partial(masked, source=source))
+        mask = partial(masked, source=source)
+        pipeline.open(dialect, plan, content_type=source.content_type, mask=mask, advise=advise)
         self._source, self._is_ended = source, False
         self._read_error = self._source_error = self._rest = None
         self._waiting.clear()

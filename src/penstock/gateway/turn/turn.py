@@ -38,6 +38,7 @@ from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tools.identity import ToolIdentityMap
 from penstock.upstream.attempts import Attempt, Candidate
+from penstock.upstream.target import dialect_advice
 
 _CUT_SHORT = ("upstream_empty", "upstream_truncated")
 """Answers that were accepted and ended too early: reported in a stream, not by a status (decision 5)."""
@@ -295,7 +296,8 @@ class Turn:
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
         del rendered, traced  # they may be large, and the answer may be long
         try:
-            await self._relay.forward(source, upstream.dialect, plan)
+            advise = partial(dialect_advice, upstream.name)
+            await self._relay.forward(source, upstream.dialect, plan, advise)
             await self._finish()
             source.finish()
         finally:
