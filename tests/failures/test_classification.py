@@ -237,7 +237,7 @@ BODIES: list[tuple[int, Any, str]] = [
     (400, {"error": {"code": "429", "message": "no"}}, "rate_limit_exceeded"),
     (400, {"error": {"message": "This model takes no images: not supported"}}, "invalid_request"),
     (404, {"error": "model 'x' not found"}, "model_not_found"),
-    (404, {"detail": "Not Found"}, "model_not_found"),
+    (404, {"detail": "Not Found"}, "not_found"),
     (408, {}, "upstream_timeout"),
     (408, {"error": {"message": "no", "type": "invalid_request_error"}}, "upstream_timeout"),
     (408, {"error": {"message": "no", "code": "rate_limit_exceeded"}}, "rate_limit_exceeded"),

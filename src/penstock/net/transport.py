@@ -15,13 +15,14 @@ from penstock.net.answer import HttpAnswer
 from penstock.net.config import ConnectionConfig, KeySource, check_key
 from penstock.net.connection import UpstreamConnection
 from penstock.net.dialing import UpstreamRoute, dial
-from penstock.net.error_responses import redirected, refusal
+from penstock.net.error_responses import refusal, request_id_of
 from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_of
 from penstock.net.network_errors import ConnectionFault, ProxyRefusal
 from penstock.net.pool import ConnectionPool
 from penstock.net.response_parser import AnswerHead
 from penstock.net.tls import client_tls_context, default_tls_context, supports_tls
 from penstock.net.urls import Address, Proxy, is_loopback, proxy_for
+from penstock.net.wrong_addresses import RequestLine, redirected
 from penstock.version import VERSION
 
 JSON = "application/json"
@@ -34,7 +35,8 @@ _MOST_SECRETS = 32
 """Sets of secrets whose spellings are remembered, one per key."""
 
 Refusal = Callable[[int, Mapping[str, str], bytes, Secrets, str], OpenResponsesError]
-"""Converts the status, headers and body of an error response to an exception; takes advice for a 404."""
+"""Converts the status, headers and body of an error response to an exception. Takes advice for a wrong
+address."""
 
 _NO_HEADERS: Mapping[str, str] = {}
 _FAULTS = (ConnectionFault, OSError, UnicodeError)  # a TimeoutError is an OSError
@@ -81,7 +83,8 @@ class Transport:
         secrets = self._secrets(*secrets_in(all_headers), *self._proxy_secrets(proxy))
         request = self._request(method, url, all_headers, body, proxy)
         connection, head = await self._respond(method, request, body or b"", proxy, secrets)
-        answer = HttpAnswer(head, connection, self._config, secrets, self._address.authority)
+        asked = RequestLine(method, url, self._address)
+        answer = HttpAnswer(head, connection, self._config, secrets, self._address.authority, asked)
         if 200 <= answer.status < 300:
             return answer
         try:
@@ -203,11 +206,13 @@ class Transport:
 
     async def _refusal(self, answer: HttpAnswer) -> OpenResponsesError:
         if answer.status < 400:
-            return redirected(answer.status, answer.headers, answer.secrets)
+            request_id = request_id_of(answer.headers, answer.secrets)
+            return redirected(answer.status, answer.headers, answer.secrets, answer.asked, request_id)
         body = await answer.error_body()
         if self._address.scheme == "http" and network_errors.body_asks_for_tls(body):
             return network_errors.tls_required(self._address.authority)
-        return self._explain(answer.status, answer.headers, body, answer.secrets, self._address.advice)
+        advice = answer.secrets.mask(answer.asked.advice)
+        return self._explain(answer.status, answer.headers, body, answer.secrets, advice)
 
     def _load_tls_files(self) -> ssl.SSLContext | None:
         if self._tls is None:
