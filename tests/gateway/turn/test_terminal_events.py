@@ -89,7 +89,6 @@ NOTHING: dict[str, Script] = {
     "only [DONE]": streamed(),
     "no byte": streamed(done=False),
     "comments": body(b": hello\n\n: again\n\n"),
-    "a page": body(b"<html><body>Welcome</body></html>", "text/html"),
 }
 
 
