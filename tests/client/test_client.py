@@ -219,11 +219,16 @@ def test_a_404_of_the_address_says_what_was_asked_and_what_to_check(path: str, h
         (
             [answer(200, b"<html>", "text/html")],
             ProtocolError,
-            "protocol_error",
-            "did not return a JSON document",
+            "no_json_document",
+            r"a web page \(text/html.* instead of a JSON document for POST .*/v1/responses",
         ),
-        ([answer(200, b"")], ProtocolError, "protocol_error", "did not return a JSON document"),
-        (streamed(), ProtocolError, "protocol_error", "returned an event stream instead of a JSON document"),
+        ([answer(200, b"")], ProtocolError, "no_json_document", r"an empty body \(application/json\)"),
+        (
+            streamed(),
+            ProtocolError,
+            "no_json_document",
+            "an event stream instead of a JSON document",
+        ),
         ([answer(200, {"object": "response"})], ProtocolError, "protocol_error", "id: is required"),
         ([answer(200, [])], ProtocolError, "protocol_error", "expected an object"),
         (

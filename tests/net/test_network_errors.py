@@ -116,7 +116,7 @@ def test_a_disconnect_has_a_reason_without_the_url(error: Exception, reason: str
 
 
 def test_bytes_that_are_not_http_are_a_protocol_error() -> None:
-    found = disconnected(InvalidHttp("secret"), SERVER)
+    found = disconnected(InvalidHttp(b"secret"), SERVER)
     assert isinstance(found, ProtocolError)
     assert found.code == "invalid_http"
     assert "secret" not in found.message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Protocol
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from penstock.errors import ProtocolError
@@ -75,26 +76,29 @@ class RequestLine:
         return location.removesuffix(rest) if rest and location.endswith(rest) else ""
 
 
-def not_an_answer(
-    who: str,
-    status: int,
-    content_type: str,
-    head: bytes,
-    asked: RequestLine,
-    secrets: Secrets,
-    wanted: str = "an answer of an API",
-) -> str:
-    """Return the message for a successful answer that is not one of an API. `head` is its beginning."""
+class ReceivedAnswer(Protocol):
+    """The part of `HttpAnswer` that explains it."""
+
+    status: int
+    content_type: str
+    asked: RequestLine
+    secrets: Secrets
+
+
+def not_an_answer(who: str, answer: ReceivedAnswer, head: bytes, wanted: str = "an API's answer") -> str:
+    """Return the message for a successful answer that does not come from an API. `head` is its beginning."""
+    secrets = answer.secrets
     text = secrets.mask_body(without_blanks(head[:HEAD])).decode(errors="replace").strip()
-    kind = secrets.mask(content_type)[:80] or "no content type"
+    kind = secrets.mask(answer.content_type)[:80] or "no content type"
     if not text:
-        what = f"HTTP {status} and an empty body ({kind})"
+        what = f"HTTP {answer.status} and an empty body ({kind})"
     elif is_web_page(text) or text.startswith("<"):
         what = f"a web page ({kind}{_titled(title_of(text))})"
     else:
         what = f"{'JSON that is no answer' if text[0] in '{[' else 'text'} ({kind}: {_short(text)})"
+    asked = secrets.mask(str(answer.asked))
     cause = ", which may be a web interface, a proxy or a login page" if text.startswith("<") else ""
-    return f"{who} returned {what} instead of {wanted} for {secrets.mask(str(asked))}{cause}: {asked.remedy}"
+    return f"{who} returned {what} instead of {wanted} for {asked}{cause}: {answer.asked.remedy}"
 
 
 def _titled(title: str) -> str:

@@ -107,9 +107,7 @@ class CheckedAnswer:
     def _refuse(self) -> None:
         answer = self._answer
         answer.close()
-        message = not_an_answer(
-            "the upstream", answer.status, answer.content_type, self._head, answer.asked, answer.secrets
-        )
+        message = not_an_answer("the upstream", answer, self._head)
         self._callbacks.failed(ProtocolError(message, code="upstream_invalid", request_id=answer.request_id))
 
 
