@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def wrong(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) 
         yield running
 
 
-def ask(running: Running, model: str, stream: bool, **settings: dict[str, str]) -> Reply:
+def ask(running: Running, model: str, stream: bool, **settings: Any) -> Reply:
     return running.stream(model, **settings) if stream else running.whole(model, **settings)
 
 
