@@ -164,12 +164,12 @@ class OpenResponsesError(PenstockError):
         used_tokens: int | None = None,
         phase: str | None = None,
     ) -> None:
-        super().__init__(f"{message} (request {request_id})" if request_id else message)
-        self.message = message
+        super().__init__()
+        self.request_id = request_id
+        self.reword(message)
         self.code = code or self.default_code
         self.status = status
         self.param = param
-        self.request_id = request_id
         self.retry_after = retry_after
         """Seconds to wait, if the server sent a number."""
         self.limit_tokens = limit_tokens
@@ -180,6 +180,11 @@ class OpenResponsesError(PenstockError):
         """Whether the provider has lowered the model's limit because of this error."""
         self.phase = phase
         """`connect` (no connection), `first_byte` or `idle` (a timeout), or `cut` (the connection broke)."""
+
+    def reword(self, message: str) -> None:
+        """Replace the message, by one that says more."""
+        self.message = message
+        self.args = (f"{message} (request {self.request_id})" if self.request_id else message,)
 
 
 class AuthenticationError(OpenResponsesError):
@@ -235,6 +240,7 @@ KINDS: dict[str, type[OpenResponsesError]] = {
     "encrypted_content_unreadable": InvalidRequestError,
     "content_filter": InvalidRequestError,
     "model_not_found": NotFoundError,
+    "not_found": NotFoundError,
     "server_is_overloaded": OverloadedError,
     "server_error": ServerError,
     "upstream_timeout": ServerError,

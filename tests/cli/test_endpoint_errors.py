@@ -35,8 +35,13 @@ CASES: list[tuple[OpenResponsesError, str]] = [
     ),
     (PermissionDeniedError("not for you"), "the key in MY_KEY does not have permission: not for you"),
     (
-        NotFoundError("no such model"),
+        NotFoundError("no such model", code="model_not_found"),
         "not found: no such model. Is the model name right (m)? `penstock models` lists the models",
+    ),
+    (NotFoundError("404 (POST http://h; check the URL)"), "not found: 404 (POST http://h; check the URL)"),
+    (
+        AuthenticationError('the upstream refused the key of target "a"', code="upstream_unauthorized"),
+        'the upstream refused the key of target "a"',
     ),
     (OverloadedError("busy"), "the endpoint is overloaded; try again later: busy"),
     (RateLimitError("slow down"), "too many requests; wait a moment and try again: slow down"),

@@ -196,12 +196,12 @@ def test_an_error_status_raises_its_class_with_the_servers_message(
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
-        ("", r" \(requests were sent to http://127\..*/v1; "),
+        ("", r" \(GET http://.*/v1/models; requests were sent to http://127\..*/v1; "),
         ("/api", r" \(.*perhaps it should be .*/api/v1"),
-        ("/v1", "$"),
+        ("/v1", r" \(GET http://.*/v1/models; check the base URL\)$"),
     ],
 )
-def test_a_404_of_a_base_url_without_v1_has_a_hint(path: str, hint: str) -> None:
+def test_a_404_of_the_address_says_what_was_asked_and_what_to_check(path: str, hint: str) -> None:
     async def main() -> None:
         async with (
             asking([answer(404, b"Not Found")]) as (_, server),
@@ -219,11 +219,16 @@ def test_a_404_of_a_base_url_without_v1_has_a_hint(path: str, hint: str) -> None
         (
             [answer(200, b"<html>", "text/html")],
             ProtocolError,
-            "protocol_error",
-            "did not return a JSON document",
+            "no_json_document",
+            r"a web page \(text/html.* instead of a JSON document for POST .*/v1/responses",
         ),
-        ([answer(200, b"")], ProtocolError, "protocol_error", "did not return a JSON document"),
-        (streamed(), ProtocolError, "protocol_error", "returned an event stream instead of a JSON document"),
+        ([answer(200, b"")], ProtocolError, "no_json_document", r"an empty body \(application/json\)"),
+        (
+            streamed(),
+            ProtocolError,
+            "no_json_document",
+            "an event stream instead of a JSON document",
+        ),
         ([answer(200, {"object": "response"})], ProtocolError, "protocol_error", "id: is required"),
         ([answer(200, [])], ProtocolError, "protocol_error", "expected an object"),
         (
@@ -232,7 +237,12 @@ def test_a_404_of_a_base_url_without_v1_has_a_hint(path: str, hint: str) -> None
             None,
             "bad",
         ),
-        ([answer(302, b"", location="/elsewhere")], ProtocolError, "redirected", "redirects to /elsewhere"),
+        (
+            [answer(302, b"", location="/elsewhere")],
+            ProtocolError,
+            "redirected",
+            "redirects POST .*/v1/responses to http://.*/elsewhere, which",
+        ),
         ([answer(304)], ProtocolError, "redirected", "redirects"),
         ([send(b"220 mail ready\r\n\r\n")], ProtocolError, "invalid_http", "did not return valid HTTP"),
         ([send(CHUNKED_HEAD + chunk(b"{")), cut], NetworkError, "network_error", "broke"),

@@ -23,6 +23,8 @@ from penstock.errors import (
 )
 from penstock.net.answer import HttpAnswer
 from penstock.net.masking import Secrets
+from penstock.net.urls import read_address
+from penstock.net.wrong_addresses import RequestLine
 from penstock.parts.adapter import OpenResponsesStreamAdapter
 from penstock.protocol.events import ErrorEvent, LifecycleEvent, UnknownEvent
 from penstock.sse import Decoder
@@ -130,23 +132,36 @@ def test_an_unknown_event_is_delivered() -> None:
     run(main())
 
 
+NOT_A_STREAM = "instead of an event stream for POST .*/v1/responses"
 NOT_STREAMS: list[tuple[Any, type[OpenResponsesError], str]] = [
     (
         answer(200, b"<html><p>Sign in", "text/html"),
         ProtocolError,
-        r"did not return an event stream \(text/html\)",
+        r"a web page \(text/html, titled “Sign in”\) instead of an event stream for POST .*: ",
     ),
-    (answer(200, b"<html><p>Sign in", "text/event-stream"), ProtocolError, "did not return an event stream"),
-    (answer(200, b"dat", "text/plain"), ProtocolError, "did not return an event stream"),
+    (
+        answer(200, b"<html><p>Sign in", "text/event-stream"),
+        ProtocolError,
+        NOT_A_STREAM,
+    ),
+    (answer(200, b"dat", "text/plain"), ProtocolError, NOT_A_STREAM),
     (
         answer(200, b"\x00\xff\xfe" * 99, ""),
         ProtocolError,
-        r"did not return an event stream \(no content type\)",
+        r"returned text \(no content type: .* instead of an event stream",
     ),
     (answer(200, b"upstream connect error", "text/event-stream"), ProtocolError, "body without events"),
     (answer(200, HELLO[-1]["response"]), ProtocolError, "complete response: it does not stream"),
-    (answer(200, b'{"half', "application/json"), ProtocolError, "did not return an event stream"),
-    (answer(200, b"[1]", "text/event-stream"), ProtocolError, "did not return an event stream"),
+    (
+        answer(200, b'{"half', "application/json"),
+        ProtocolError,
+        NOT_A_STREAM,
+    ),
+    (
+        answer(200, b"[1]", "text/event-stream"),
+        ProtocolError,
+        NOT_A_STREAM,
+    ),
     (
         answer(200, {"error": {"message": "bad key", "code": "invalid_api_key"}}),
         AuthenticationError,
@@ -184,7 +199,7 @@ def test_an_endless_body_of_blank_lines_is_refused() -> None:
     async def main() -> None:
         async with asking([send(head()), *[send(b"\n" * 1000)] * 70, stall]) as (client, server):
             with pytest.raises(
-                ProtocolError, match=r"did not return an event stream \(text/event-stream\)"
+                ProtocolError, match=r"an empty body \(text/event-stream\) instead of an event stream"
             ) as caught:
                 await read(client.stream(REQUEST))
             assert caught.value.code == "no_event_stream"
@@ -347,6 +362,8 @@ class Reads:
     def __init__(self, *reads: bytes, content_type: str = "text/event-stream") -> None:
         self.reads, self.content_type = list(reads), content_type
         self.secrets = Secrets([KEY])
+        url = "http://127.0.0.1:1/v1/responses"
+        self.asked = RequestLine("POST", url, read_address(url))
         self.is_closed = False
 
     async def read(self) -> bytes:
@@ -402,12 +419,14 @@ def test_a_stream_is_recognized_by_its_first_bytes(reads: tuple[bytes, ...], con
 @pytest.mark.parametrize(
     ("reads", "content_type", "code", "message"),
     [
-        ((b"",), "text/html", "stream_truncated", "was closed before"),
+        ((b"",), "text/html", "no_event_stream", "HTTP 200 and an empty body (text/html)"),
+        ((b"",), "", "no_event_stream", "an empty body (no content type)"),
+        ((b"",), "text/event-stream", "stream_truncated", "was closed before"),
         ((b"<html>", b"</html>"), "text/html", "no_event_stream", "(text/html)"),
         ((b"{", b'"object": "response"}'), "application/json", "no_event_stream", "it does not stream"),
         ((b'{"error": {"message": "oh"}}',), "text/event-stream", "server_error", "oh"),
         ((b"busy",), "text/event-stream", "no_event_stream", "body without events"),
-        ((b"x",), KEY, "no_event_stream", "([key])"),
+        ((b"x",), KEY, "no_event_stream", "([key]: "),
         ((b"data: [DONE]\n\n",), "text/event-stream", "stream_truncated", "was closed before"),
     ],
 )

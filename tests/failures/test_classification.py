@@ -54,7 +54,7 @@ BODIES: list[tuple[int, Any, str]] = [
     (400, {"error": {"code": "429", "message": "no"}}, "rate_limit_exceeded"),
     (400, {"error": {"message": "This model takes no images: not supported"}}, "invalid_request"),
     (404, {"error": "model 'x' not found"}, "model_not_found"),
-    (404, {"detail": "Not Found"}, "model_not_found"),
+    (404, {"detail": "Not Found"}, "not_found"),
     (408, {}, "upstream_timeout"),
     (408, {"error": {"message": "no", "type": "invalid_request_error"}}, "upstream_timeout"),
     (408, {"error": {"message": "no", "code": "rate_limit_exceeded"}}, "rate_limit_exceeded"),
@@ -190,3 +190,129 @@ def test_any_json_is_classified(body: dict[str, Any], status: int, headers: dict
 @given(st.binary())
 def test_any_bytes_are_classified(body: bytes) -> None:
     assert classify(500, {}, body).code in ERROR_TYPES
+
+
+MISSING_MODELS: dict[str, tuple[int, Any]] = {
+    "openai": (
+        404,
+        {
+            "error": {
+                "message": "The model `x` does not exist or you do not have access to it.",
+                "type": "invalid_request_error",
+                "param": None,
+                "code": "model_not_found",
+            }
+        },
+    ),
+    "ollama": (404, {"error": "model 'x' not found, try pulling it first"}),
+    "ollama, compatible": (
+        404,
+        {
+            "error": {
+                "message": 'model "x" not found, try pulling it first',
+                "type": "api_error",
+                "code": None,
+            }
+        },
+    ),
+    "vllm": (
+        404,
+        {"object": "error", "message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404},
+    ),
+    "anthropic": (404, {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}),
+    "gemini": (
+        404,
+        {
+            "error": {
+                "code": 404,
+                "message": "models/x is not found for API version v1beta, or is not supported for "
+                "generateContent. Call ListModels to see the list of available models.",
+                "status": "NOT_FOUND",
+            }
+        },
+    ),
+    "openrouter": (404, {"error": {"message": "No endpoints found for x.", "code": 404}}),
+    "openrouter, no id": (400, {"error": {"message": "x is not a valid model ID", "code": 400}}),
+    "lm studio": (
+        404,
+        {"error": {"message": "Model x not found", "type": "invalid_request_error", "param": "model"}},
+    ),
+    "llama.cpp": (
+        400,
+        {"error": {"code": 400, "message": "model 'x' not found", "type": "invalid_request_error"}},
+    ),
+    "azure": (
+        404,
+        {"error": {"code": "DeploymentNotFound", "message": "The API deployment does not exist."}},
+    ),
+    "plain text": (404, b"model x not found"),
+}
+
+
+@pytest.mark.parametrize("server", MISSING_MODELS)
+def test_a_missing_model_is_recognised(server: str) -> None:
+    status, body = MISSING_MODELS[server]
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    assert classify(status, {}, data).code == "model_not_found"
+
+
+WRONG_ADDRESSES: dict[str, tuple[int, Any]] = {
+    "go": (404, b"404 page not found\n"),
+    "nginx": (404, b"<html><head><title>404 Not Found</title></head><body>nginx</body></html>"),
+    "fastapi": (404, {"detail": "Not Found"}),
+    "fastapi, method": (405, {"detail": "Method Not Allowed"}),
+    "express": (404, b"<!DOCTYPE html><title>Error</title><pre>Cannot POST /v1beta/models/x</pre>"),
+    "a page about models": (404, b"<html><title>Model not found</title></html>"),
+    "nothing": (404, b""),
+    "llama.cpp": (
+        404,
+        {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}},
+    ),
+    "openai": (
+        404,
+        {"error": {"message": "Invalid URL (POST /v1/models/x)", "type": "invalid_request_error"}},
+    ),
+    "openai, method": (
+        405,
+        {
+            "error": {
+                "message": "Not allowed to POST on /v1/models (HINT: Perhaps you meant another method?)",
+                "type": "invalid_request_error",
+                "code": "method_not_supported",
+            }
+        },
+    ),
+    "anthropic": (404, {"type": "error", "error": {"type": "not_found_error", "message": "Not Found"}}),
+    "groq": (
+        404,
+        {
+            "error": {
+                "message": "Unknown request URL: POST /x",
+                "type": "invalid_request_error",
+                "code": "unknown_url",
+            }
+        },
+    ),
+    "azure": (404, {"error": {"code": "404", "message": "Resource not found"}}),
+    "kong": (404, {"message": "no Route matched with those values"}),
+    "lm studio": (200, {"error": "Unexpected endpoint or method. (POST /chat/completions)"}),
+    "python's http.server": (501, b"<!DOCTYPE HTML><html><head><title>Error response</title></head></html>"),
+    "a page that takes no JSON": (415, b"<html><title>Unsupported Media Type</title></html>"),
+    "a page that takes no POST": (405, b"<html><h1>Method Not Allowed</h1></html>"),
+}
+
+
+@pytest.mark.parametrize("server", WRONG_ADDRESSES)
+def test_a_404_without_a_model_in_it_is_about_the_address(server: str) -> None:
+    status, body = WRONG_ADDRESSES[server]
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    failure = classify(status, {}, data)
+    assert (failure.code, failure.type) == ("not_found", "not_found")
+
+
+def test_a_page_with_another_status_keeps_its_meaning() -> None:
+    """A proxy refuses a long body with a page: a shorter conversation helps."""
+    page = b"<html><head><title>413 Request Entity Too Large</title></head></html>"
+    assert classify(413, {}, page).code == "context_length_exceeded"
+    assert classify(501, {}, b'{"error": "no"}').code == "server_error"
+    assert classify(415, {}, b'{"error": "no"}').code == "invalid_request"

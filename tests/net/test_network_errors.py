@@ -116,7 +116,7 @@ def test_a_disconnect_has_a_reason_without_the_url(error: Exception, reason: str
 
 
 def test_bytes_that_are_not_http_are_a_protocol_error() -> None:
-    found = disconnected(InvalidHttp("secret"), SERVER)
+    found = disconnected(InvalidHttp(b"secret"), SERVER)
     assert isinstance(found, ProtocolError)
     assert found.code == "invalid_http"
     assert "secret" not in found.message
@@ -141,6 +141,9 @@ def test_a_tls_alert_after_the_request_is_reported_as_such() -> None:
         (Unanswered(), True),
         (ConnectionResetError(), True),
         (InvalidHttp(), True),
+        (ConnectionAbortedError(), True),
+        (BrokenPipeError(), True),
+        (TimedOut("first_byte", 1.0), True),
         (TimedOut("idle", 1.0), False),
         (Truncated(), False),
     ],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import trustme
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.errors import InvalidRequestError, NetworkError, OpenResponsesError
-from penstock.net.tls import InvalidCertificate, load_certificate, server_tls_context
+from penstock.net.tls import InvalidCertificate, load_certificate, server_tls_context, supports_plain_http
 from tests.client.asking import KEY, REQUEST, Clock, asking, read
 from tests.client.server import (
     CHUNKED_HEAD,
@@ -123,10 +125,11 @@ def test_a_missing_client_certificate_is_reported(authority: trustme.CA, ca_file
     run(main())
 
 
-async def failure_at(address: str) -> OpenResponsesError:
+async def failure_at(address: str, **settings: Any) -> OpenResponsesError:
     """Return the failure of a request, which must not be retried."""
     clock = Clock()
-    async with OpenResponsesClient(ClientConfig(address, key=lambda: KEY), sleep=clock.sleep) as client:
+    config = ClientConfig(address, key=lambda: KEY, **settings)
+    async with OpenResponsesClient(config, sleep=clock.sleep) as client:
         with pytest.raises(OpenResponsesError) as caught:
             await client.models()
     assert clock.waits == []
@@ -169,6 +172,7 @@ def test_http_to_a_server_with_tls_is_explained(authority: trustme.CA, wants_cli
 WANTS_TLS: dict[str, bytes] = {
     "nginx": b"<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head></html>",
     "Go": b"Client sent an HTTP request to an HTTPS server.\n",
+    "Tomcat": b"Bad Request\r\nThis combination of host and port requires TLS.\r\n",
     "Apache": b"<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />",
 }
 
@@ -180,6 +184,124 @@ def test_an_error_page_about_tls_is_explained(name: str) -> None:
             error = await failure_at(server.url)
         assert error.code == "tls_error"
         assert "use https://" in error.message
+
+    run(main())
+
+
+async def handshake(
+    context: ssl.SSLContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Do TLS by hand, after the first byte was read."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_side=True)
+    data = b"\x16"
+    while data:
+        incoming.write(data)
+        with suppress(ssl.SSLError):
+            tls.do_handshake()
+        writer.write(outgoing.read())
+        data = await reader.read(65536)
+
+
+async def wait_for_more(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+async def alert(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"\x15\x03\x01\x00\x02\x02\x46")
+    await writer.drain()
+
+
+async def close(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+    pass
+
+
+@pytest.mark.parametrize("react", [wait_for_more, reset, alert, close])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_http_to_a_tls_port_is_recognised_however_the_server_reacts(
+    authority: trustme.CA, react: Any, version: ssl.TLSVersion
+) -> None:
+    context = server_context(authority)
+    context.minimum_version = context.maximum_version = version
+    requests: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = await reader.read(1)
+        if first == b"\x16":
+            await handshake(context, reader, writer)
+        else:
+            requests.append(first)
+            await react(reader, writer)
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            error = await failure_at(f"http://{place}", first_byte_timeout=0.2)
+        assert error.code == "tls_error"
+        assert error.message == (
+            f"the server at {place} requires TLS: use https:// in its address instead of http://"
+        )
+        assert requests == [b"G"]  # the request was sent once
+
+    run(main())
+
+
+def test_a_tls_alert_is_enough_to_know_that_a_server_requires_tls() -> None:
+    """The check would fail at this server: it refuses every handshake, as one with an old version does."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await reader.read(1) != b"\x16":
+            await alert(reader, writer)
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            error = await failure_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        assert "use https://" in error.message
+
+    run(main())
+
+
+def test_https_to_a_plain_server_that_waits_for_more_is_explained() -> None:
+    lines: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, OSError):
+            lines.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(b"HTTP/1.0 404 Not Found\r\n\r\n")
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            error = await failure_at(f"https://{place}", connect_timeout=0.2)
+        assert (error.code, error.phase) == ("tls_error", "connect")
+        assert f"the server at {place} does not support TLS: use http://" in error.message
+        assert lines == [b"HEAD / HTTP/1.0\r\n\r\n"]  # neither the request nor the key
+
+    run(main())
+
+
+@pytest.mark.parametrize("answered", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"220 mail\r\n\r\n"])
+def test_a_server_that_refuses_plain_http_is_not_called_plain(answered: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answered)
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            assert not await supports_plain_http("127.0.0.1", server.sockets[0].getsockname()[1])
+        assert not await supports_plain_http("127.0.0.1", 1)
 
     run(main())
 

@@ -325,7 +325,7 @@ def test_an_error_is_explained_by_the_given_function() -> None:
             with pytest.raises(AuthenticationError, match="explained"):
                 await transport.send("GET", address.url("models"))
             await transport.aclose()
-            assert seen == [(404, b"nothing", address.advice)]
+            assert seen == [(404, b"nothing", f"GET {server.url}/api/models; {address.advice}")]
             assert address.advice
 
     run(main())

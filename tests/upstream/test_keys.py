@@ -124,3 +124,10 @@ def test_a_ready_key_is_used_whenever_there_is_one(
         assert keys.ready_in() == min(ends.values()) - clock.now
     else:
         assert taken == ""
+
+
+def test_a_key_has_the_name_of_its_variable_or_its_place() -> None:
+    ring = KeyRing(("one", "two"), clock=Clock(), names=("FIRST",))
+    assert (ring.name_of("one"), ring.name_of("two")) == ("FIRST", "key 2")
+    assert (ring.name_of("three"), ring.name_of(""), len(ring)) == ("", "", 2)
+    assert len(KeyRing(clock=Clock(), names=("UNUSED",))) == 0

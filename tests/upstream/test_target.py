@@ -102,10 +102,13 @@ def test_a_placeholder_in_the_base_url_is_reported() -> None:
         ("chat", "/chat/completions", "perhaps it should be http://127.0.0.1:PORT/v1"),
         ("anthropic", "/anthropic", "requests were sent to http://127.0.0.1:PORT/anthropic/v1; if"),
         ("gemini", "", "requests were sent to http://127.0.0.1:PORT/v1beta; if"),
-        ("chat", "/v1", ""),
+        ("chat", "/v1", "/v1/chat/completions; check the base URL)"),
+        ("chat", "/v1/v1", "has /v1 twice; perhaps it should be http://127.0.0.1:PORT/v1)"),
     ],
 )
-def test_a_404_of_an_ambiguous_url_has_advice(dialect: str, written: str, advice: str) -> None:
+def test_a_404_of_the_address_says_what_was_asked_and_what_to_check(
+    dialect: str, written: str, advice: str
+) -> None:
     async def main() -> None:
         page = answer(404, b"404 page not found", "text/plain")
         async with sending([page], path=written, dialect=dialect) as (upstream, server):
@@ -113,7 +116,7 @@ def test_a_404_of_an_ambiguous_url_has_advice(dialect: str, written: str, advice
             assert (error.code, error.status) == ("not_found", 404)
             assert "404 page not found" in error.message
             assert advice.replace("PORT", str(server.port)) in error.message
-            assert bool(advice) == ("(" in error.message)
+            assert f"(POST http://127.0.0.1:{server.port}/" in error.message
 
     run(main())
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.cli.endpoint import EndpointOptions
 
 _LONGEST = 400
+_OF_THE_GATEWAY = ("upstream_unauthorized", "upstream_forbidden", "upstream_not_found")
+"""Failures between a gateway and its upstream: the key and the address of this endpoint are right."""
 
 
 def explain_error(
@@ -43,11 +45,15 @@ def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, 
             return f"the quota is used up, and waiting does not help: {message}"
         wait = f"wait {_duration(error.retry_after)}" if error.retry_after else "wait a moment"
         return f"too many requests; {wait} and try again: {message}"
+    if error.code in _OF_THE_GATEWAY:
+        return message
     if isinstance(error, AuthenticationError):
         return f"{_wrong_key(endpoint)}. Its answer: {message}"
     if isinstance(error, PermissionDeniedError):
         key = f"the key in {endpoint.key_variable}" if endpoint.key_variable else "a request without a key"
         return f"{key} does not have permission: {message}"
+    if isinstance(error, NotFoundError) and (error.code == NotFoundError.default_code or not model):
+        return f"not found: {message}"
     if isinstance(error, NotFoundError):
         return f"not found: {message}. Is the model name right ({model})? `penstock models` lists the models"
     if isinstance(error, OverloadedError):

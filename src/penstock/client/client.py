@@ -18,6 +18,7 @@ from penstock.client.retries import Retrier, RetryPolicy, log_failure
 from penstock.errors import DecodeError, InvalidRequestError, NotFoundError, OpenResponsesError
 from penstock.net.error_responses import client_closed, protocol_error
 from penstock.net.urls import read_address
+from penstock.net.wrong_addresses import not_an_answer
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
@@ -233,16 +234,17 @@ class OpenResponsesClient:
         if convert in (_models, _anything):
             value = answer.mask_value(value)  # a server may repeat the key that it was sent
         if value is None and convert is not _nothing:
-            problem = (
-                "returned an event stream instead of a JSON document"
-                if answer.content_type == _SSE
-                else "did not return a JSON document"
-            )
-            raise protocol_error(f"the endpoint {problem}; check the base URL", answer.request_id)
+            message = "the endpoint returned an event stream instead of a JSON document; check the base URL"
+            if answer.content_type != _SSE:
+                message = not_an_answer("the endpoint", answer, data, "a JSON document")
+            raise protocol_error(message, answer.request_id, code="no_json_document")
         try:
             return convert(value)
         except DecodeError as error:
-            raise protocol_error(f"the answer is invalid: {error}", answer.request_id) from None
+            message = (
+                f"the answer to {answer.mask(str(answer.asked))} is invalid: {error}; check the base URL"
+            )
+            raise protocol_error(message, answer.request_id) from None
 
 
 def _check_id(response_id: str) -> str:
@@ -275,6 +277,8 @@ def _models(value: Any) -> list[JsonObject]:
     if isinstance(value, dict):
         details = value.get("models")
         listed = value.get("data") or details or []
+        if "data" not in value and "models" not in value:
+            raise DecodeError("expected a list of models", "data")
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise DecodeError("expected an array of objects", "data")
     known = {_model_name(entry): entry for entry in details or [] if isinstance(entry, dict)}

@@ -10,6 +10,7 @@ from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import DecodeError, FrameTooLarge, OpenResponsesError
 from penstock.lenient import has_surrogates, parse_with_surrogates
 from penstock.net.error_responses import protocol_error, read_json_body, refusal
+from penstock.net.wrong_addresses import is_event_stream, not_an_answer, without_blanks
 from penstock.protocol.events import ENDS, Event, read_event, with_type
 from penstock.protocol.wire import parse
 from penstock.sse import Decoder, Frame
@@ -17,8 +18,7 @@ from penstock.sse import Decoder, Frame
 if TYPE_CHECKING:
     from penstock.net.answer import HttpAnswer
 
-_BOM = b"\xef\xbb\xbf"
-_FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
+_STREAM = "text/event-stream"
 _LONGEST_BLANK = 64 * 1024
 """Bytes. Blank lines keep a connection alive, but a body of nothing else is not an event stream."""
 _MASKED_EVENTS = {"error", *ENDS} - {"response.completed"}
@@ -66,31 +66,33 @@ class EventReader:
     async def _first_read(self) -> bytes:
         """Read until the format is known: content types are wrong too often to rely on them alone."""
         head, size = b"", 0
-        while (is_stream := _is_event_stream(head)) is None and (data := await self.answer.read()):
+        while (is_stream := is_event_stream(head)) is None and (data := await self.answer.read()):
             # Drop blanks as they arrive, so that `head` stays shorter than a field name.
-            head = (head + data).lstrip().removeprefix(_BOM).lstrip()
+            head = without_blanks(head + data)
             size += len(data)
             if not head and size > _LONGEST_BLANK:
-                raise self._not_a_stream()
+                raise self._not_a_stream(head)
+        if not head and self.answer.content_type != _STREAM:
+            raise self._not_a_stream(head)  # an empty answer, and not that of an API which was cut off
         self._is_open = True
         self._is_stream = bool(is_stream) or not head
         if self._is_stream:
             return head
-        if self.answer.content_type != "text/event-stream" or head[:1] in b"{[<":
+        if self.answer.content_type != _STREAM or head[:1] in b"{[<":
             raise await self._explain_body(head)
         return head
 
     async def _explain_body(self, head: bytes) -> OpenResponsesError:
         """Return the error for a body that is not an event stream."""
-        value = read_body(self.answer, head + await self.answer.error_body())
+        body = head + await self.answer.error_body()
+        value = read_body(self.answer, body)
         if isinstance(value, dict) and value.get("object") == "response":
             message = "the endpoint returned a complete response: it does not stream"
             return protocol_error(message, self.answer.request_id, code="no_event_stream")
-        return self._not_a_stream()
+        return self._not_a_stream(body)
 
-    def _not_a_stream(self) -> OpenResponsesError:
-        kind = self.answer.secrets.mask(self.answer.content_type)[:80] or "no content type"
-        message = f"the endpoint did not return an event stream ({kind}); check the base URL"
+    def _not_a_stream(self, body: bytes) -> OpenResponsesError:
+        message = not_an_answer("the endpoint", self.answer, body, "an event stream")
         return protocol_error(message, self.answer.request_id, code="no_event_stream")
 
     def _end_error(self) -> OpenResponsesError:
@@ -151,13 +153,6 @@ class EventReader:
         self.skipped += 1
         if self.skipped <= _LOGGED:
             log.warning("skipped an invalid event: %s", error)
-
-
-def _is_event_stream(head: bytes) -> bool | None:
-    """Return whether these bytes begin server-sent events; None if there are too few to decide."""
-    if head.startswith(_FIELDS):
-        return True
-    return None if any(start.startswith(head) for start in (_BOM, *_FIELDS)) else False
 
 
 def read_body(answer: HttpAnswer, body: bytes) -> Any:

@@ -9,8 +9,17 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from penstock.failures.codes import CODES, ERROR_TYPES, MESSAGES, NOT_THE_REQUEST, STATUSES, TYPES
+from penstock.failures.codes import (
+    CODES,
+    ERROR_TYPES,
+    MESSAGES,
+    NOT_AN_API,
+    NOT_THE_REQUEST,
+    STATUSES,
+    TYPES,
+)
 from penstock.lenient import count_of, object_of, objects_of, text_of
 
 _WORD_FIELDS = ("code", "type", "status", "reason", "error_type", "__type", "name")
@@ -25,6 +34,8 @@ _MESSAGE_LIMIT = 4000
 _PAGE_LIMIT = 200
 _HTML = re.compile(r"\s*<(?:!doctype|html|head|body|title|center|h1|p)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title\b[^>]*>([^<]*)", re.IGNORECASE)
+_MODEL = re.compile(r"(?<!/)model", re.IGNORECASE)
+"""A model in a message. In the path of a URL, as in `/v1/models`, the word means nothing."""
 _NO_TEXT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)|<[^>]*(?:>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,10 +59,23 @@ def classify(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     names = {name.lower(): value for name, value in headers.items()}
     errors = list(_errors_in(_decoded(body)))
     errors.append({"code": names.get("x-amzn-errortype", "").partition(":")[0]})
-    message = _message_of(errors) or _plain_text(
-        status, body[:_MESSAGE_LIMIT].decode(errors="replace").strip()
-    )
-    return _explained(errors, message, status, names)
+    text = body[:_MESSAGE_LIMIT].decode(errors="replace").strip()
+    message = _message_of(errors) or _plain_text(status, text)
+    failure = _explained(errors, message, status, names)
+    if status in NOT_AN_API and is_web_page(text):  # whatever words there are in its title
+        return replace(failure, code="not_found", type=ERROR_TYPES["not_found"])
+    return failure
+
+
+def is_web_page(text: str) -> bool:
+    return _HTML.match(text) is not None
+
+
+def title_of(page: str) -> str:
+    """Return the title of a web page, or the beginning of its text."""
+    title = _TITLE.search(page)
+    text = title[1] if title and title[1].strip() else _NO_TEXT.sub(" ", page)
+    return " ".join(unescape(text).split())[:_PAGE_LIMIT]
 
 
 def _plain_text(status: int, body: str) -> str:
@@ -59,11 +83,9 @@ def _plain_text(status: int, body: str) -> str:
     its text: markup does not help, and words in it (such as "rate limit") may refer to something else."""
     if not body:
         return f"the upstream returned HTTP {status} and no body"
-    if not _HTML.match(body):
+    if not is_web_page(body):
         return body
-    title = _TITLE.search(body)
-    text = title[1] if title and title[1].strip() else _NO_TEXT.sub(" ", body)
-    shown = " ".join(unescape(text).split())[:_PAGE_LIMIT]
+    shown = title_of(body)
     return f"the upstream returned HTTP {status} and a web page" + (f": {shown}" if shown else "")
 
 
@@ -121,10 +143,13 @@ def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) ->
     first = next((each for each in (*_statuses_of(errors), status or 0) if each >= 400), 500)
     if first in NOT_THE_REQUEST:
         return NOT_THE_REQUEST[first]
-    for word in words:
-        if word in _PLAIN_TYPES:
-            return _PLAIN_TYPES[word]
-    return STATUSES.get(first, "invalid_request" if first < 500 else "server_error")
+    by_status = STATUSES.get(first, "invalid_request" if first < 500 else "server_error")
+    code = next((_PLAIN_TYPES[word] for word in words if word in _PLAIN_TYPES), by_status)
+    if code == "not_found" or (code == "invalid_request" and first in (404, 405)):
+        # Servers use the same status and type for a missing model and for a wrong address. The address of an
+        # upstream that has begun a stream is right.
+        return "model_not_found" if status is None or _MODEL.search(message) else "not_found"
+    return code
 
 
 def _plain(word: str) -> str:

@@ -64,6 +64,7 @@ CODES: dict[str, str] = {
     "access_denied_exception": "permission_denied",
     "unsupported_country_region_territory": "permission_denied",
     "forbidden": "permission_denied",
+    "unknown_url": "not_found",
     "model_not_found": "model_not_found",
     "model_not_found_error": "model_not_found",
     "model_not_exist": "model_not_found",
@@ -153,6 +154,14 @@ MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             ),
         ),
         (
+            "not_found",
+            (
+                r"unexpected endpoint or method",  # LM Studio, with status 200
+                r"invalid url \(|unknown request url",  # OpenAI, Groq
+                r"no route matched",  # Kong
+            ),
+        ),
+        (
             "authentication_error",
             (
                 r"(invalid|incorrect|missing|no|bad|wrong|expired) (api|access)[ _-]?(key|token)",
@@ -186,8 +195,8 @@ TYPES: dict[str, str] = {
     "validation_exception": "invalid_request",
     "validation_error": "invalid_request",
     "unprocessable_entity_error": "invalid_request",
-    "not_found_error": "model_not_found",
-    "not_found": "model_not_found",
+    "not_found_error": "not_found",
+    "not_found": "not_found",
     "api_error": "server_error",
     "server_error": "server_error",
     "internal_server_error": "server_error",
@@ -219,7 +228,8 @@ STATUSES: dict[int, str] = {
     401: "authentication_error",
     402: "insufficient_quota",
     403: "permission_denied",
-    404: "model_not_found",
+    404: "not_found",
+    405: "not_found",
     # Too many bytes. The remedy is the same as for too many tokens: a shorter history.
     413: "context_length_exceeded",
     422: "invalid_request",
@@ -228,6 +238,10 @@ STATUSES: dict[int, str] = {
     529: "server_is_overloaded",
 }
 """Any other status from 400 to 499 is an invalid request; everything else is a server error."""
+
+NOT_AN_API = (404, 405, 415, 501)
+"""Statuses with which web servers refuse a request to a page. With a web page as their body, they show that
+the address is not that of an API."""
 
 ERROR_TYPES: dict[str, str] = {
     "rate_limit_exceeded": "too_many_requests",
@@ -239,6 +253,7 @@ ERROR_TYPES: dict[str, str] = {
     "authentication_error": "invalid_request",
     "permission_denied": "invalid_request",
     "model_not_found": "not_found",
+    "not_found": "not_found",
     "invalid_request": "invalid_request",
     "content_filter": "invalid_request",
     "server_error": "server_error",

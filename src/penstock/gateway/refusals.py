@@ -24,6 +24,8 @@ STATUSES: dict[str, int] = {
     "context_length_exceeded": 400,
     "authentication_error": 401,
     "permission_denied": 403,
+    "upstream_unauthorized": 401,
+    "upstream_forbidden": 403,
     "model_not_found": 404,
     "rate_limit_exceeded": 429,
     "insufficient_quota": 429,
@@ -53,7 +55,8 @@ def code_of(error: OpenResponsesError) -> str:
         return "upstream_invalid"
     if error.code in STATUSES or error.code.startswith(("upstream_", "bridge.")):
         return error.code
-    return error.default_code if error.default_code != "not_found" else "model_not_found"
+    # The gateway's own `not_found` is about a path of the gateway.
+    return error.default_code if error.default_code != "not_found" else "upstream_not_found"
 
 
 def type_of(code: str) -> str:

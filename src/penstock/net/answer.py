@@ -14,6 +14,7 @@ from penstock.net.error_responses import protocol_error, request_id_of
 from penstock.net.masking import Secrets
 from penstock.net.response_parser import AnswerHead
 from penstock.net.source import Inbox, SourceCallbacks
+from penstock.net.wrong_addresses import RequestLine
 from penstock.sse import DEFAULT_LIMIT
 
 _ERROR_BODY = 64 * 1024
@@ -24,7 +25,7 @@ connection takes as long, so a longer wait would gain nothing."""
 
 class HttpAnswer:
     """A successful response whose body is still to be read, either with `start` or with `read`. The caller
-    must close it. `server` is the host and port, for messages."""
+    must close it. `server`, the host and port, and `asked` are for messages."""
 
     __slots__ = (
         "_config",
@@ -34,6 +35,7 @@ class HttpAnswer:
         "_is_closed",
         "_loop",
         "_server",
+        "asked",
         "content_type",
         "headers",
         "request_id",
@@ -48,6 +50,7 @@ class HttpAnswer:
         config: ConnectionConfig,
         secrets: Secrets,
         server: str,
+        asked: RequestLine,
     ) -> None:
         self._connection = connection
         self._exchange = connection.exchange
@@ -57,6 +60,7 @@ class HttpAnswer:
         self._inbox: Inbox | None = None
         self._is_closed = False
         self.secrets = secrets
+        self.asked = asked
         self.status = head.status
         self.headers: Mapping[str, str] = head.headers
         content_type = head.headers.get("content-type", "").partition(";")[0].strip()

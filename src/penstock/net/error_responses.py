@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from penstock.errors import KINDS, DecodeError, NetworkError, NotFoundError, OpenResponsesError, ProtocolError
 from penstock.failures import classify
@@ -14,6 +13,8 @@ from penstock.net.masking import Secrets
 from penstock.protocol.wire import parse
 
 _LONGEST_CODE = 128
+_ADDRESS_CODES = ("", "unknown_url", "method_not_supported")
+"""Codes of servers for a wrong address, if they have one. Any other code is about something else."""
 
 
 def request_id_of(headers: Mapping[str, str], secrets: Secrets) -> str | None:
@@ -24,19 +25,16 @@ def request_id_of(headers: Mapping[str, str], secrets: Secrets) -> str | None:
 def refusal(
     status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: str = ""
 ) -> OpenResponsesError:
-    """Return the exception for a body with an error, whatever the status. `advice` is added to a 404 without
-    details (ask L3)."""
+    """Return the exception for a body with an error, whatever the status. `advice` is added if the address
+    was not found (ask L3)."""
     # Classify the original body, but show the masked one: a key that is a word of the error, such as
     # `context`, must not change the classification.
     failure = classify(status, headers, body)
     masked = secrets.mask_body(body)
     visible = classify(status, headers, masked)
     message, code = visible.message, _code_in(masked)
-    if status == 404 and not code:
-        if failure.code == "model_not_found" and "model" not in failure.message.lower():
-            code = NotFoundError.default_code  # something other than a model may be missing
-        if advice:
-            message = f"{message} ({' '.join(advice.split())})"
+    if advice and failure.code == "not_found" and code in _ADDRESS_CODES:
+        message = f"{message} ({' '.join(advice.split())})"
     if failure.code == "insufficient_quota":
         code = failure.code  # overrides the server's code: clients must not wait and retry
     kind = NotFoundError if status == 404 else KINDS[failure.code]
@@ -74,19 +72,6 @@ def _wait_until(headers: Mapping[str, str]) -> float | None:
     except (KeyError, ValueError, TypeError, OverflowError):
         now = time.time()
     return max(then - now, 0.0)
-
-
-def redirected(status: int, headers: Mapping[str, str], secrets: Secrets) -> OpenResponsesError:
-    """Return the error for a redirect, which is not followed: the key could be sent to another server."""
-    names = {name.lower(): value for name, value in headers.items()}
-    target = secrets.mask(names.get("location", ""))
-    try:
-        target = urlunsplit(urlsplit(target)._replace(query="", fragment=""))
-    except ValueError:
-        target = ""
-    where = f" to {target}" if target else ""
-    message = f"the endpoint redirects{where}, which is not followed: use the final address as the base URL"
-    return protocol_error(message, request_id_of(headers, secrets), code="redirected", status=status)
 
 
 def protocol_error(

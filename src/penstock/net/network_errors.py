@@ -27,10 +27,13 @@ TLS_NOT_SUPPORTED = (
 
 _NOT_TLS_REASONS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 """Parts of OpenSSL's names for bytes that are not TLS."""
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+"""The beginnings of TLS alerts and handshakes. Servers send an alert if they get plain HTTP."""
 _TLS_REQUIRED_PAGE = re.compile(
     rb"plain HTTP request was sent to HTTPS port"  # nginx
     rb"|sent an HTTP request to an HTTPS server"  # Go
     rb"|speaking plain HTTP to an SSL-enabled server"  # Apache
+    rb"|combination of host and port requires TLS"  # Tomcat, Windows
 )
 
 
@@ -39,7 +42,11 @@ class ConnectionFault(Exception):  # noqa: N818 - callers get `penstock.errors` 
 
 
 class InvalidHttp(ConnectionFault):
-    """The server sent something other than HTTP/1."""
+    """The server sent something other than HTTP/1: this was the beginning, if it is known."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        super().__init__()
+        self.is_tls = data.startswith(_TLS_RECORDS)
 
 
 class Unanswered(ConnectionFault):
@@ -82,7 +89,7 @@ class ProxyRefusal(ConnectionFault):
         self.status, self.message = status, message
 
 
-_PLAIN_CAUSES = (Unanswered, InvalidHttp, ConnectionResetError)
+_PLAIN_CAUSES = (Unanswered, InvalidHttp, ConnectionError)
 """How a server that requires TLS reacts to plain HTTP: it closes the connection, or sends TLS bytes."""
 
 
@@ -129,8 +136,21 @@ def disconnected(error: Exception, server: str, request_id: str | None = None) -
 
 
 def may_require_tls(error: Exception) -> bool:
-    """Return whether a server that requires TLS may react to plain HTTP like this."""
-    return isinstance(error, _PLAIN_CAUSES)
+    """Return whether a server that requires TLS may react to plain HTTP like this. Some servers wait for more
+    of a handshake."""
+    return isinstance(error, _PLAIN_CAUSES) or (isinstance(error, TimedOut) and error.phase == "first_byte")
+
+
+def may_lack_tls(error: Exception) -> bool:
+    """Return whether a server without TLS may react to a handshake like this: it closes the connection, or
+    waits for the rest of a request."""
+    is_timeout = isinstance(error, TimeoutError) and error.errno is None
+    return is_timeout or isinstance(error, (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError))
+
+
+def is_tls_record(error: Exception) -> bool:
+    """Return whether the server answered plain HTTP with TLS."""
+    return isinstance(error, InvalidHttp) and error.is_tls
 
 
 def body_asks_for_tls(body: bytes) -> bool:
@@ -141,6 +161,16 @@ def body_asks_for_tls(body: bytes) -> bool:
 def tls_required(server: str) -> NetworkError:
     """Return the error for plain HTTP to a server that requires TLS."""
     return NetworkError(TLS_REQUIRED.format(place=server), code="tls_error", phase="cut")
+
+
+def tls_not_supported(server: str) -> NetworkError:
+    """Return the error for TLS to a server that accepts plain HTTP only."""
+    return NetworkError(TLS_NOT_SUPPORTED.format(place=server), code="tls_error", phase="connect")
+
+
+def names_the_scheme(message: str) -> bool:
+    """Return whether a message says which scheme the server expects."""
+    return any(text.partition("}")[2] in message for text in (TLS_REQUIRED, TLS_NOT_SUPPORTED))
 
 
 def is_not_tls(error: ssl.SSLError) -> bool:

@@ -86,7 +86,7 @@ class ResponseParser:
             is_valid = is_valid and self._bytes_without_content <= MOST_HEAD
         if is_valid or self.is_complete:
             return None
-        return InvalidHttp() if self.head is None else Truncated()
+        return InvalidHttp(data) if self.head is None else Truncated()
 
     # -- called by httptools; an exception stops it
 

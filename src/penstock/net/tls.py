@@ -4,6 +4,7 @@ server."""
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from functools import cache
 
@@ -46,8 +47,12 @@ def client_tls_context(
     return context
 
 
-_HANDSHAKE = 1.0
+_PROBE = 2.0
 """Seconds. A server with TLS answers a handshake at once; a server without it may wait for more data."""
+
+
+_OLD_TLS = ("UNSUPPORTED_PROTOCOL", "DH_KEY_TOO_SMALL", "NO_PROTOCOLS_AVAILABLE")
+"""OpenSSL's names for servers whose TLS is too old."""
 
 
 async def supports_tls(host: str, port: int) -> bool:
@@ -56,14 +61,35 @@ async def supports_tls(host: str, port: int) -> bool:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        async with asyncio.timeout(_HANDSHAKE):
+        async with asyncio.timeout(_PROBE):
             _, writer = await asyncio.open_connection(host, port, ssl=context)
     except ssl.SSLError as error:
-        return "ALERT" in (error.reason or "")  # it refuses the handshake, but with TLS
+        reason = error.reason or ""
+        return "ALERT" in reason or reason in _OLD_TLS  # it refuses the handshake, but with TLS
     except (OSError, ValueError):
         return False
     writer.transport.abort()
     return True
+
+
+_PLAIN_ANSWER = re.compile(rb"HTTP/1\.[01] (?!400)")
+"""A server with TLS may answer plain HTTP as well: with a 400."""
+
+
+async def supports_plain_http(host: str, port: int) -> bool:
+    """Return whether a server answers plain HTTP. This asks for its root, without a key."""
+    writer = None
+    try:
+        async with asyncio.timeout(_PROBE):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"HEAD / HTTP/1.0\r\n\r\n")
+            answer = await reader.readexactly(len("HTTP/1.1 200"))
+    except (OSError, ValueError, EOFError):
+        return False
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+    return _PLAIN_ANSWER.match(answer) is not None
 
 
 def _invalid_file(name: str, error: Exception) -> InvalidRequestError:

@@ -15,13 +15,14 @@ from penstock.net.answer import HttpAnswer
 from penstock.net.config import ConnectionConfig, KeySource, check_key
 from penstock.net.connection import UpstreamConnection
 from penstock.net.dialing import UpstreamRoute, dial
-from penstock.net.error_responses import redirected, refusal
+from penstock.net.error_responses import refusal, request_id_of
 from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_of
 from penstock.net.network_errors import ConnectionFault, ProxyRefusal
 from penstock.net.pool import ConnectionPool
 from penstock.net.response_parser import AnswerHead
-from penstock.net.tls import client_tls_context, default_tls_context, supports_tls
+from penstock.net.tls import client_tls_context, default_tls_context, supports_plain_http, supports_tls
 from penstock.net.urls import Address, Proxy, is_loopback, proxy_for
+from penstock.net.wrong_addresses import RequestLine, redirected
 from penstock.version import VERSION
 
 JSON = "application/json"
@@ -34,7 +35,8 @@ _MOST_SECRETS = 32
 """Sets of secrets whose spellings are remembered, one per key."""
 
 Refusal = Callable[[int, Mapping[str, str], bytes, Secrets, str], OpenResponsesError]
-"""Converts the status, headers and body of an error response to an exception; takes advice for a 404."""
+"""Converts the status, headers and body of an error response to an exception. Takes advice for a wrong
+address."""
 
 _NO_HEADERS: Mapping[str, str] = {}
 _FAULTS = (ConnectionFault, OSError, UnicodeError)  # a TimeoutError is an OSError
@@ -49,8 +51,9 @@ class Transport:
         self._explain = explain
         self._pool: ConnectionPool | None = None
         self._tls: ssl.SSLContext | None = None
-        self._is_known_plain = self._address.scheme != "http"
-        """Whether the server is known to accept plain HTTP, or TLS is used anyway."""
+        self._is_scheme_known = False
+        """Whether the server has answered, or was checked: `http` or `https` is what it expects, as far as we
+        can know."""
         self._is_local = config.proxy is None and is_loopback(address.host)
         """Whether no proxy is ever used, whatever the environment says."""
         self._headers_of_config = {name.lower(): value for name, value in config.headers.items()}
@@ -81,7 +84,8 @@ class Transport:
         secrets = self._secrets(*secrets_in(all_headers), *self._proxy_secrets(proxy))
         request = self._request(method, url, all_headers, body, proxy)
         connection, head = await self._respond(method, request, body or b"", proxy, secrets)
-        answer = HttpAnswer(head, connection, self._config, secrets, self._address.authority)
+        asked = RequestLine(method, url, self._address)
+        answer = HttpAnswer(head, connection, self._config, secrets, self._address.authority, asked)
         if 200 <= answer.status < 300:
             return answer
         try:
@@ -157,20 +161,21 @@ class Transport:
                     first_byte_timeout=self._config.first_byte_timeout,
                     idle_timeout=self._config.idle_timeout,
                 )
-                self._is_known_plain = True
+                self._is_scheme_known = True
                 return connection, head
             except _FAULTS as error:
                 failure = network_errors.disconnected(error, self._address.authority)
-                may_require_tls = proxy is None and network_errors.may_require_tls(error)
+                is_tls = network_errors.is_tls_record(error)
+                may_require_tls = self._may_be("https", proxy) and network_errors.may_require_tls(error)
             except BaseException:
                 connection.close()
                 raise
             connection.close()
             is_closed = pool.is_closed
-            if may_require_tls and not is_closed and not self._is_known_plain:
-                if await supports_tls(self._address.host, self._address.port):
+            if may_require_tls and not is_closed:
+                if is_tls or await supports_tls(self._address.host, self._address.port):
                     raise network_errors.tls_required(self._address.authority)
-                self._is_known_plain = True  # one check is enough
+                self._is_scheme_known = True  # one check is enough
             if is_closed or method not in _SAFE or not was_reused or failure.phase != "cut":
                 raise failure  # outside the handler, so that nothing is chained: see `network_errors`
 
@@ -191,7 +196,16 @@ class Transport:
             place = proxy.authority if proxy is not None else ""
             seconds = self._config.connect_timeout
             failure = network_errors.connection_failed(error, self._address.authority, place, seconds)
+            may_lack_tls = self._may_be("http", proxy) and network_errors.may_lack_tls(error)
+        if may_lack_tls:
+            self._is_scheme_known = True  # one check is enough
+            if await supports_plain_http(self._address.host, self._address.port):
+                raise network_errors.tls_not_supported(self._address.authority)
         raise failure  # outside the handler, so that nothing is chained: see `network_errors`
+
+    def _may_be(self, scheme: str, proxy: Proxy | None) -> bool:
+        """Return whether the server may expect this scheme instead. Nothing is known behind a proxy."""
+        return proxy is None and not self._is_scheme_known and self._address.scheme != scheme
 
     def _route(self, proxy: Proxy | None) -> UpstreamRoute:
         has_tls = self._address.scheme == "https"
@@ -203,11 +217,13 @@ class Transport:
 
     async def _refusal(self, answer: HttpAnswer) -> OpenResponsesError:
         if answer.status < 400:
-            return redirected(answer.status, answer.headers, answer.secrets)
+            request_id = request_id_of(answer.headers, answer.secrets)
+            return redirected(answer.status, answer.headers, answer.secrets, answer.asked, request_id)
         body = await answer.error_body()
         if self._address.scheme == "http" and network_errors.body_asks_for_tls(body):
             return network_errors.tls_required(self._address.authority)
-        return self._explain(answer.status, answer.headers, body, answer.secrets, self._address.advice)
+        advice = answer.secrets.mask(answer.asked.advice)
+        return self._explain(answer.status, answer.headers, body, answer.secrets, advice)
 
     def _load_tls_files(self) -> ssl.SSLContext | None:
         if self._tls is None:

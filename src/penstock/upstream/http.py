@@ -11,16 +11,25 @@ from penstock.client.config import ClientConfig
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, target_for
 from penstock.dialects.registry import rendered_dialect, unknown
-from penstock.errors import InvalidRequestError, NotFoundError, OpenResponsesError
+from penstock.errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    NotFoundError,
+    OpenResponsesError,
+    PermissionDeniedError,
+)
 from penstock.net.config import check_headers, check_key
 from penstock.net.error_responses import client_closed, refusal
 from penstock.net.masking import Secrets
 from penstock.net.source import UpstreamSource
 from penstock.net.transport import Refusal, Transport
 from penstock.protocol.wire import encode
+from penstock.upstream.answer_check import CheckedAnswer
 from penstock.upstream.keys import KeyRing
+from penstock.upstream.refused_keys import name_key
 from penstock.upstream.target import UpstreamTarget, address_of
 
+_STREAM = "text/event-stream"
 _ACCEPT = "text/event-stream, application/json"
 """Every request asks for a stream, but some servers return a JSON document."""
 
@@ -42,7 +51,7 @@ class HttpUpstream:
         keys = [key.strip() for key in target.keys]
         for key in keys:
             check_key(key)
-        self.keys = KeyRing(keys, clock=clock)
+        self.keys = KeyRing(keys, clock=clock, names=target.key_names)
         self._transport = Transport(_config(target).connections(), self._address, _refusal_in(self.dialect))
         self._transport.check()
         self._is_closed = False
@@ -58,13 +67,18 @@ class HttpUpstream:
         if self._is_closed:
             raise client_closed()
         check_headers(headers)
-        return await self._transport.send(
-            "POST",
-            self._address.under(request.path),
-            accept=_ACCEPT,
-            body=request.data or encode(request.body),
-            headers=_lowered(headers) | _lowered(request.headers) | self._key(key),
-        )
+        try:
+            answer = await self._transport.send(
+                "POST",
+                self._address.under(request.path),
+                accept=_ACCEPT,
+                body=request.data or encode(request.body),
+                headers=_lowered(headers) | _lowered(request.headers) | self._key(key),
+            )
+        except (AuthenticationError, PermissionDeniedError) as error:
+            name_key(error, key, self.keys, self._target, self._key_header[0])
+            raise
+        return answer if answer.content_type == _STREAM else CheckedAnswer(answer)
 
     async def aclose(self) -> None:
         """Close every connection; responses that are still being read fail."""

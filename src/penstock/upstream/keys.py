@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
 
 from penstock.dialects.presets import fingerprint
 
@@ -10,11 +11,16 @@ from penstock.dialects.presets import fingerprint
 class KeyRing:
     """The keys that all turns of an upstream share. `clock` returns monotonic seconds.
 
-    A resting key is avoided, not locked: if all keys rest, the one that is ready first is used.
+    A resting key is avoided, not locked: if all keys rest, the one that is ready first is used. `names` says
+    where each key comes from, such as the name of its variable.
     """
 
-    def __init__(self, keys: Sequence[str] = (), *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, keys: Sequence[str] = (), *, clock: Callable[[], float], names: Sequence[str] = ()
+    ) -> None:
         self._clock = clock
+        named = zip_longest(keys, names[: len(keys)], fillvalue="")
+        self._names = {key: name or f"key {place}" for place, (key, name) in enumerate(named, 1) if key}
         self._fingerprints = {key: fingerprint(key) for key in keys if key}
         self._ready_at = dict.fromkeys(self._fingerprints, -float("inf"))
         """When the rest of each key ends."""
@@ -22,6 +28,13 @@ class KeyRing:
     def __repr__(self) -> str:
         """Show the number of keys, and no key."""
         return f"KeyRing({len(self._ready_at)} keys)"
+
+    def __len__(self) -> int:
+        return len(self._ready_at)
+
+    def name_of(self, key: str) -> str:
+        """Return where a key comes from, or its place in the list; empty if it is not one of these."""
+        return self._names.get(key, "")
 
     def has(self, fingerprint: str) -> bool:
         """Return whether one of the keys has this fingerprint."""

@@ -33,6 +33,10 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     """How the key is sent: a row of `KEY_HEADERS`."""
     keys: tuple[str, ...] = ()
     """The keys, each used until it must rest."""
+    key_names: tuple[str, ...] = ()
+    """Where each key comes from, for messages: the names of their variables."""
+    missing_key: str = ""
+    """What to do if the upstream requires a key and there is none."""
     pass_key: bool = False
     """Whether a client's own key is sent instead of `keys`, if the client has one."""
     headers: Mapping[str, str] = {}

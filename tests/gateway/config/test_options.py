@@ -127,3 +127,20 @@ def test_a_reload_reports_every_problem_as_one_of_the_settings(file: Path) -> No
     with pytest.raises(ConfigError) as caught:
         reloaded_settings(ServeOptions(), file, {})
     assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "names", "missing"),
+    [
+        ({"preset": "openai"}, ("OPENAI_API_KEY",), "set OPENAI_API_KEY"),
+        ({"preset": "openai", "api_key_env": "MY_KEY"}, ("MY_KEY",), "set MY_KEY"),
+        ({"preset": "anthropic"}, (), "set ANTHROPIC_API_KEY"),
+        ({"upstream": "http://127.0.0.1:1"}, (), "name its environment variable with --api-key-env"),
+    ],
+)
+def test_a_target_knows_the_variable_of_its_key(
+    options: dict[str, Any], names: tuple[str, ...], missing: str
+) -> None:
+    target = only_target(**options)
+    assert (target.key_names, target.missing_key) == (names, missing)
+    assert len(target.keys) == len(names)

@@ -56,6 +56,31 @@ def test_a_target_that_passes_keys_may_have_none_set() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "names", "missing"),
+    [
+        ('preset = "openai"', ("OPENAI_API_KEY",), "set OPENAI_API_KEY"),
+        ('preset = "mistral"', (), "set MISTRAL_API_KEY"),
+        (
+            'preset = "openai"\nkeys = ["SPARE_KEY", "OPENAI_API_KEY"]',
+            ("SPARE_KEY", "OPENAI_API_KEY"),
+            "a.keys",
+        ),
+        ('preset = "openai"\nkeys = ["SPARE_KEY", "SPARE_KEY"]', ("SPARE_KEY",), "a.keys"),
+        (
+            'base_url = "http://127.0.0.1:1"',
+            (),
+            "put the name of its environment variable into targets.a.keys",
+        ),
+    ],
+)
+def test_a_target_knows_the_variables_of_its_keys(text: str, names: tuple[str, ...], missing: str) -> None:
+    (target,) = read(f"[targets.a]\n{text}\n").targets
+    assert target.key_names == names
+    assert len(target.keys) == len(names)
+    assert target.missing_key.endswith(missing)
+
+
+@pytest.mark.parametrize(
     ("dialect", "header"),
     [("chat", "bearer"), ("responses", "bearer"), ("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")],
 )

@@ -240,8 +240,11 @@ def test_a_refused_key_gives_way_to_the_next(stubborn: Running, upstream: Script
     assert used == [ONE, TWO, TWO]
     upstream.play("over-other-ring", [refused["KEY_TWO"]])
     reply = stubborn.stream("over-other-ring")
-    assert (reply.status, reply.error["code"]) == (401, "authentication_error")
+    assert (reply.status, reply.error["code"]) == (401, "upstream_unauthorized")
+    assert 'refused the key of target "other-ring" (from KEY_TWO)' in reply.error["message"]
     assert SECRET_KEY not in reply.body.decode()
+    verdict = stubborn.verdict(reply.headers["x-request-id"])
+    assert verdict["refused_keys"] == ["KEY_TWO"]
 
 
 # TLS

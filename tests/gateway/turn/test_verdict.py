@@ -41,7 +41,7 @@ ENDS: dict[str, tuple[Script, str, str, str]] = {
     "completed": (streamed(*said(SECRET_ANSWER)), "completed", "upstream", ""),
     "length": (streamed(*LENGTH), "incomplete", "upstream", ""),
     "refused": ([answer(400, TELLING)], "refused", "upstream", "invalid_request"),
-    "wrong key": ([answer(401, TELLING)], "refused", "upstream", "authentication_error"),
+    "wrong key": ([answer(401, TELLING)], "refused", "upstream", "upstream_unauthorized"),
     "server error": ([answer(500, TELLING)], "refused", "upstream", "server_error"),
     "error first": (streamed(TELLING), "refused", "upstream", "server_error"),
     "error later": (streamed(TEXT, TELLING), "failed", "upstream", "server_error"),

@@ -19,6 +19,7 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.net.network_errors import tls_not_supported, tls_required
 from penstock.provider.host.error_messages import (
     ERROR_TEXTS,
     ErrorContext,
@@ -98,6 +99,27 @@ CASES: list[tuple[OpenResponsesError, str, str]] = [
     (NetworkError("slow", phase="first_byte"), "", "did not answer in time"),
     (NetworkError("slow", phase="idle"), "", "stopped sending"),
     (NetworkError("reset", phase="cut"), "", "was lost: try again (reset)"),
+    (
+        tls_required("h:1"),
+        "",
+        "wrong scheme: the server at h:1 requires TLS: use https:// in its address instead of http://.",
+    ),
+    (
+        tls_not_supported("h:1"),
+        "",
+        "the server at h:1 does not support TLS: use http:// in its address instead of https://.",
+    ),
+    (NetworkError("x", code="tls_error", phase="connect"), "", "should its URL begin with http:// or"),
+    (
+        ProtocolError("the endpoint returned a web page (text/html)", code="no_event_stream"),
+        "",
+        "http://127.0.0.1:8080/v1 is not an API: the endpoint returned a web page (text/html).",
+    ),
+    (
+        AuthenticationError("the upstream refused the key (from A)", code="upstream_unauthorized"),
+        "NoPermissions",
+        "was reached, but cannot use the model: the upstream refused the key (from A).",
+    ),
     (NetworkError("self-signed", code="certificate_error", phase="connect"), "", "is not trusted"),
     (ProtocolError("<html>"), "", "does it support the Responses API?"),
     (ProtocolError("gave no answer", code="empty_response"), "", "big-model gave no answer: try again"),

@@ -99,15 +99,20 @@ def _target(options: ServeOptions, environment: Mapping[str, str]) -> UpstreamTa
     preset = _preset(options)
     dialect = options.dialect or (preset.dialect if preset else "chat")
     base_url = _base_url(options.upstream, preset)
-    keys = _keys(options.api_key_env, preset, base_url, environment)
+    variable = options.api_key_env or _own_variable(preset, base_url)
+    key = environment.get(variable, "").strip() if variable else ""
+    if options.api_key_env and not key:
+        raise OptionError(f"--api-key-env: the variable {variable} is unset or empty; set it to the key")
     target = UpstreamTarget(
         name=preset.name if preset else _TARGET,
         base_url=base_url,
         dialect=dialect,
         preset=preset.name if preset else "",
         key_header=default_key_header(dialect, preset),
-        keys=keys,
-        pass_key=not keys,
+        keys=(key,) if key else (),
+        key_names=(variable,) if key else (),
+        missing_key=f"set {variable}" if variable else "name its environment variable with --api-key-env",
+        pass_key=not key,
         quirks=preset.quirks if preset else Quirks(),
     )
     try:
@@ -145,13 +150,8 @@ def _base_url(given: str, preset: Preset | None) -> str:
     return preset.base_url
 
 
-def _keys(
-    named: str, preset: Preset | None, base_url: str, environment: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the key. A vendor's key is sent to another address only if the options name its variable."""
+def _own_variable(preset: Preset | None, base_url: str) -> str:
+    """Return the variable of the vendor's key. That key is sent to another address only if the options name
+    its variable."""
     is_vendor = preset is not None and ("{" in preset.base_url or _host(base_url) == _host(preset.base_url))
-    variable = named or (preset.key_variable if preset is not None and is_vendor else "")
-    key = environment.get(variable, "").strip() if variable else ""
-    if named and not key:
-        raise OptionError(f"--api-key-env: the variable {named} is unset or empty; set it to the key")
-    return (key,) if key else ()
+    return preset.key_variable if preset is not None and is_vendor else ""

@@ -89,6 +89,7 @@ def _read_target(
     base_url = _base_url(table, preset)
     is_passing = table.read("pass_key", flag, False)
     keys = _keys(table, preset, base_url, is_passing, environment)
+    is_named = preset is not None and "keys" not in table
     authorities, certificate, private_key = _tls_files(table, file)
     if not base_url:
         return None
@@ -101,7 +102,9 @@ def _read_target(
         key_header=table.read(
             "key_header", one_of("key_header", KEY_HEADERS), default_key_header(dialect, preset)
         ),
-        keys=keys,
+        keys=tuple(keys),
+        key_names=tuple(keys.values()),
+        missing_key=_missing_key(name, preset if is_named else None),
         pass_key=is_passing,
         headers=_headers(table, environment),
         secrets=_secrets(table, environment),
@@ -158,18 +161,26 @@ def _address(value: object) -> str:
 
 def _keys(
     table: ConfigTable, preset: Preset | None, base_url: str, is_passing: bool, environment: _Environment
-) -> tuple[str, ...]:
+) -> dict[str, str]:
+    """Return the keys and the names of their variables."""
     if "keys" not in table:
         return _preset_key(table, preset, base_url, is_passing, environment)
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for index, name in table.texts("keys").items():
         try:
-            found[variable(name, environment)] = None
+            found.setdefault(variable(name, environment), name)
         except InvalidValue as error:
             # A target that sends the clients' own keys does not need one of its own.
             if not (is_passing and _is_unset(name, environment)):
                 table.report(str(error), "keys", index)
-    return tuple(found)
+    return found
+
+
+def _missing_key(name: str, preset: Preset | None) -> str:
+    """Return what to do if a key is required and there is none."""
+    if preset is not None and preset.key_variable:
+        return f"set {preset.key_variable}"
+    return f"put the name of its environment variable into targets.{name}.keys"
 
 
 def _is_unset(name: str, environment: _Environment) -> bool:
@@ -178,10 +189,10 @@ def _is_unset(name: str, environment: _Environment) -> bool:
 
 def _preset_key(
     table: ConfigTable, preset: Preset | None, base_url: str, is_passing: bool, environment: _Environment
-) -> tuple[str, ...]:
+) -> dict[str, str]:
     """Return the vendor's key if it is set. It must not be sent to another address by accident."""
     if preset is None or not environment.get(preset.key_variable, "").strip():
-        return ()
+        return {}
     if base_url and not _is_vendor_or_local(base_url, preset):
         if not is_passing:
             table.report(
@@ -189,12 +200,12 @@ def _preset_key(
                 f'keys = ["{preset.key_variable}"]; to send no key, set keys = []',
                 "base_url",
             )
-        return ()
+        return {}
     try:
-        return (variable(preset.key_variable, environment),)
+        return {variable(preset.key_variable, environment): preset.key_variable}
     except InvalidValue as error:
         table.report(str(error))
-        return ()
+        return {}
 
 
 def _is_vendor_or_local(base_url: str, preset: Preset) -> bool:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from penstock.errors import DecodeError, OpenResponsesError
 from penstock.net.masking import mask_likely_secrets
+from penstock.net.network_errors import names_the_scheme
 from penstock.parts.wire import JSON, error_to_json
 
 BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
@@ -53,6 +54,13 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "permission_denied": ErrorText(
         NO_PERMISSIONS, "{key} does not have permission for this request: choose another model or key{detail}"
     ),
+    "upstream_unauthorized": ErrorText(
+        NO_PERMISSIONS, "{endpoint} was reached, but cannot use the model: {message}"
+    ),
+    "upstream_forbidden": ErrorText(
+        NO_PERMISSIONS, "{endpoint} was reached, but may not use the model: {message}"
+    ),
+    "upstream_not_found": ErrorText("", "{endpoint} was reached, but not the model: {message}"),
     "rate_limit_exceeded": ErrorText(BLOCKED, "Too many requests: wait {wait} and try again{detail}"),
     "insufficient_quota": ErrorText(
         BLOCKED, "The quota of {key} is used up, and waiting does not help: check the account{detail}"
@@ -101,6 +109,7 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "tls_error": ErrorText(
         "", "The TLS connection to {endpoint} failed: should its URL begin with http:// or https://?"
     ),
+    "tls_error.scheme": ErrorText("", "The URL begins with the wrong scheme: {message}"),
     "proxy_error": ErrorText(
         "", "The proxy for {endpoint} refused the connection: check the proxy settings{detail}"
     ),
@@ -109,6 +118,8 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "protocol_error": ErrorText(
         "", "{endpoint} did not send a valid answer: does it support the Responses API?"
     ),
+    "no_event_stream": ErrorText("", "{endpoint} is not an API: {message}"),
+    "no_json_document": ErrorText("", "{endpoint} is not an API: {message}"),
     "stream_truncated": ErrorText("", "The answer from {endpoint} was cut off: try again{detail}"),
     "empty_response": ErrorText("", "{model} gave no answer: try again, or add details{detail}"),
     "malformed_tool_call": ErrorText("", "{model} sent a malformed tool call: try again{detail}"),
@@ -175,6 +186,8 @@ def _own_error(code: str, name: str, message: str) -> JSON:
 
 def _text_of(error: OpenResponsesError) -> ErrorText:
     kind, phase = error.default_code, error.phase
+    if names_the_scheme(error.message):
+        phase = "scheme"
     codes = (f"{error.code}.{phase}", error.code, f"{kind}.{phase}", kind)
     return next(ERROR_TEXTS[code] for code in codes if code in ERROR_TEXTS)
 

@@ -1,0 +1,145 @@
+"""Explains answers which show that the base URL is not that of an API: web pages, text, nothing, redirects.
+
+The messages name the content type, the address that was asked, and what to check. They contain no query,
+because it may contain a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+from penstock.errors import ProtocolError
+from penstock.failures import is_web_page, title_of
+from penstock.net.masking import Secrets
+from penstock.net.urls import Address
+
+HEAD = 4096
+"""Bytes of an answer that are enough to explain it."""
+_SHOWN = 60
+_BOM = b"\xef\xbb\xbf"
+_SPACE = b" \t\r\n"
+_FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
+_DOUBLED = re.compile(r"(/v\d\w*)\1(?=/|$)", re.IGNORECASE)
+
+
+def is_event_stream(head: bytes) -> bool | None:
+    """Return whether these bytes begin server-sent events; None if there are too few to decide."""
+    if head.startswith(_FIELDS):
+        return True
+    return None if any(start.startswith(head) for start in (_BOM, *_FIELDS)) else False
+
+
+def without_blanks(head: bytes) -> bytes:
+    """Return the beginning of a body without a byte order mark and blank lines."""
+    return head.lstrip(_SPACE).removeprefix(_BOM).lstrip(_SPACE)
+
+
+class RequestLine:
+    """What a request asked for. The text is only made for an error."""
+
+    __slots__ = ("_address", "_method", "_url")
+
+    def __init__(self, method: str, url: str, address: Address) -> None:
+        self._method, self._url, self._address = method, url, address
+
+    def __str__(self) -> str:
+        return f"{self._method} {self.url}"
+
+    @property
+    def url(self) -> str:
+        """The URL without its query."""
+        return urlunsplit(urlsplit(self._url)._replace(query="", fragment=""))
+
+    @property
+    def base_url(self) -> str:
+        address = self._address
+        return urlunsplit((address.scheme, address.authority, address.path, "", ""))
+
+    @property
+    def advice(self) -> str:
+        """The address that was asked, and what may be wrong with it."""
+        return f"{self}; {self.remedy}"
+
+    @property
+    def remedy(self) -> str:
+        if found := _DOUBLED.search(self.base_url):
+            single = self.base_url.replace(found[0], found[1], 1)
+            return f"the base URL has {found[1]} twice; perhaps it should be {single}"
+        return self._address.advice or "check the base URL"
+
+    def base_url_for(self, location: str) -> str:
+        """Return the base URL with which this request would have been sent to `location`; "" if none does."""
+        rest = self.url.removeprefix(self.base_url)
+        return location.removesuffix(rest) if rest and location.endswith(rest) else ""
+
+
+class ReceivedAnswer(Protocol):
+    """The part of `HttpAnswer` that explains it."""
+
+    status: int
+    content_type: str
+    asked: RequestLine
+    secrets: Secrets
+
+
+def not_an_answer(who: str, answer: ReceivedAnswer, head: bytes, wanted: str = "an API's answer") -> str:
+    """Return the message for a successful answer that does not come from an API. `head` is its beginning."""
+    secrets = answer.secrets
+    text = secrets.mask_body(without_blanks(head[:HEAD])).decode(errors="replace").strip()
+    kind = secrets.mask(answer.content_type)[:80] or "no content type"
+    if not text:
+        what = f"HTTP {answer.status} and an empty body ({kind})"
+    elif is_web_page(text) or text.startswith("<"):
+        what = f"a web page ({kind}{_titled(title_of(text))})"
+    else:
+        what = f"{'JSON that is no answer' if text[0] in '{[' else 'text'} ({kind}: {_short(text)})"
+    asked = secrets.mask(str(answer.asked))
+    cause = ", which may be a web interface, a proxy or a login page" if text.startswith("<") else ""
+    return f"{who} returned {what} instead of {wanted} for {asked}{cause}: {answer.asked.remedy}"
+
+
+def _titled(title: str) -> str:
+    return f", titled {_short(title)}" if title else ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return f"“{line}”" if len(line) <= _SHOWN else f"“{line[:_SHOWN]}…”"
+
+
+def redirected(
+    status: int,
+    headers: Mapping[str, str],
+    secrets: Secrets,
+    asked: RequestLine,
+    request_id: str | None = None,
+) -> ProtocolError:
+    """Return the error for a redirect, which is not followed: the key could be sent to another server."""
+    names = {name.lower(): value for name, value in headers.items()}
+    target = _target(names.get("location", ""), asked)
+    base_url = asked.base_url_for(target)
+    if not target:
+        advice = f"HTTP {status} without an address: check the base URL"
+    elif base_url and base_url != asked.base_url:
+        advice = f"use {base_url} as the base URL"
+        if base_url == asked.base_url.replace("http:", "https:", 1):
+            advice = f"the server requires https: {advice}"
+    else:
+        advice = "it may be a web interface or a login page: check the base URL"
+    where = f" to {target}" if target else ""
+    message = secrets.mask(f"the endpoint redirects {asked}{where}, which is not followed; {advice}")
+    return ProtocolError(message, code="redirected", status=status, request_id=request_id)
+
+
+def _target(location: str, asked: RequestLine) -> str:
+    """Return the address of a redirect without user name, password, query and fragment."""
+    if not location.strip():
+        return ""
+    try:
+        parts = urlsplit(urljoin(asked.url, location.strip()))
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    except ValueError:
+        return ""

@@ -1,0 +1,121 @@
+"""Checks an answer that is not declared as an event stream: it may not come from an API at all.
+
+Content types are wrong too often to rely on them, so the first bytes decide. An event stream or a JSON
+document is passed on. Anything else is a web page, a text or nothing: the base URL is probably wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import ProtocolError
+from penstock.net.answer import HttpAnswer
+from penstock.net.error_responses import read_json_body
+from penstock.net.source import SourceCallbacks
+from penstock.net.wrong_addresses import HEAD, is_event_stream, not_an_answer, without_blanks
+
+_MOST_BLANK = 64 * 1024
+"""Bytes. Blank lines keep a connection alive, but an answer of nothing else is none."""
+
+ANSWER_FIELDS = frozenset(
+    {
+        *("choices", "candidates", "content", "output", "message", "response", "object", "type", "id"),
+        *("model", "usage", "usageMetadata", "promptFeedback", "finishReason", "data", "text"),
+        # Errors, which some servers send with status 200.
+        *("error", "errors", "detail", "details", "base_resp", "code", "msg", "status_code"),
+    }
+)
+"""Fields of answers and errors in any dialect. An object without any of them is something else."""
+
+
+class CheckedAnswer:
+    """An answer whose beginning is checked before it is passed on. What is not an API's answer fails."""
+
+    def __init__(self, answer: HttpAnswer) -> None:
+        self._answer = answer
+        self.status = answer.status
+        self.content_type = answer.content_type
+        self.request_id = answer.request_id
+        self._callbacks: SourceCallbacks
+        self._head = b""
+        """What was received until the check has ended."""
+        self._is_checking = True
+
+    def start(self, callbacks: SourceCallbacks) -> None:
+        self._callbacks = callbacks
+        self._answer.start(self)
+
+    def pause(self) -> None:
+        self._answer.pause()
+
+    def resume(self) -> None:
+        self._answer.resume()
+
+    def finish(self) -> None:
+        self._answer.finish()
+
+    def close(self) -> None:
+        self._answer.close()
+
+    def mask(self, text: str) -> str:
+        return self._answer.mask(text)
+
+    def mask_value(self, value: Any) -> Any:
+        return self._answer.mask_value(value)
+
+    def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
+        return self._answer.mask_bytes(data, before)
+
+    # Called by the answer
+
+    def data(self, data: bytes) -> None:
+        if not self._is_checking:
+            self._callbacks.data(data)
+            return
+        self._head += data
+        head = without_blanks(self._head)
+        is_stream = is_event_stream(head)
+        is_long = len(head) > HEAD or len(self._head) > _MOST_BLANK
+        if is_stream or (is_long and head[:1] in (b"{", b"[")):
+            self._pass_on()
+        elif is_long:
+            self._refuse()
+
+    def end(self) -> None:
+        if self._is_checking:
+            if not _is_answer(without_blanks(self._head)):
+                self._refuse()
+                return
+            self._pass_on()
+        self._callbacks.end()
+
+    def failed(self, error: Exception) -> None:
+        if self._is_checking:
+            head = without_blanks(self._head)
+            if head and is_event_stream(head) is False and head[:1] not in (b"{", b"["):
+                self._refuse()  # enough of it has arrived
+                return
+            self._pass_on()
+        self._callbacks.failed(error)
+
+    def _pass_on(self) -> None:
+        self._is_checking = False
+        head, self._head = self._head, b""
+        if head:
+            self._callbacks.data(head)
+
+    def _refuse(self) -> None:
+        answer = self._answer
+        answer.close()
+        message = not_an_answer("the upstream", answer, self._head)
+        self._callbacks.failed(ProtocolError(message, code="upstream_invalid", request_id=answer.request_id))
+
+
+def _is_answer(body: bytes) -> bool:
+    """Return whether a complete body may be an answer or an error. The dialect reports invalid JSON."""
+    if body[:1] not in (b"{", b"["):
+        return bool(body) and is_event_stream(body) is not False
+    value = read_json_body(body)
+    if isinstance(value, list):
+        value = value[0] if value else {}
+    return value is None or (isinstance(value, dict) and not ANSWER_FIELDS.isdisjoint(value))
