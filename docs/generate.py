@@ -13,6 +13,7 @@ from pathlib import Path
 from penstock.demo import wishes
 from penstock.demo.render import HANDLED
 from penstock.dialects import presets, request_fields
+from penstock.protocol import chat_requests
 from penstock.stream import phases
 from penstock.stream.calls import assembler
 from penstock.stream.checker.rules import as_markdown
@@ -52,6 +53,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "diagnostics": ("diagnostics.md", diagnostics),
     "presets": ("presets.md", presets.as_markdown),
     "fields": ("fields.md", request_fields.as_markdown),
+    "chat requests": ("fields.md", chat_requests.as_markdown),
     "wishes": ("demo.md", wishes.as_markdown),
     "demo fields": ("demo.md", demo_fields),
 }

@@ -107,6 +107,7 @@ def test_the_address_is_the_vendors(preset: str) -> None:
         ('{"model": "m", "input": [{"type": "message", "role": 1}]}', "input[0].role: "),
         ('{"input": "hi"}', "model: is required"),
         ('{"model": "m", "input": "hi", "tool_choice": "required"}', "tool_choice: "),
+        ('{"model": "m", "messages": [{"role": "user", "content": "hi"}]}', "messages: "),
     ],
 )
 def test_a_bad_request_names_the_field(request_: str, message: str) -> None:

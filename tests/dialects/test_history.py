@@ -174,7 +174,18 @@ def test_a_long_id_is_shortened_in_call_and_output() -> None:
     assert isinstance(shown, Call)
     assert shown.id == found.turns[1].outputs[0].id
     assert len(shown.id) <= 64
-    assert diagnostic_codes(found) == set()
+    [reported] = found.diagnostics
+    assert (reported.code, reported.count) == ("long_call_id", 1)
+    assert reported.message == (
+        f"a call id of 99 characters is too long; the call has the id {shown.id!r} instead"
+    )
+
+
+def test_every_long_id_of_a_history_is_reported_once() -> None:
+    ids = ["x" * 65, "y" * 99, "z" * 64]
+    found = history([*map(call, ids), *map(output, ids)])
+    assert [(each.code, each.count) for each in found.diagnostics] == [("long_call_id", 1)] * 2
+    assert not any("xx" in each.message or "yy" in each.message for each in found.diagnostics)
 
 
 def test_arguments_with_too_many_values_are_sent_as_one_string(monkeypatch: pytest.MonkeyPatch) -> None:

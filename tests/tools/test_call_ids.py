@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tools.call_ids import LIMIT, CallIds, UniqueIds, fitting, original
+from penstock.tools.call_ids import LIMIT, CallIds, UniqueIds, fitting, is_hashed, original
 
 likely = st.sampled_from(["call_0", "call_0-pk2", "call_0-pk2-pk3", "x" * 64])
 ids = st.text(min_size=1, max_size=100) | likely
@@ -31,6 +31,25 @@ def test_long_ids_with_the_same_beginning_stay_different() -> None:
     assert fitting(one) != fitting(other)
     assert fitting(one) == fitting(one)
     assert fitting("y" * 64) == "y" * 64
+
+
+@given(ids, st.sets(ids, max_size=6))
+def test_an_id_is_hashed_if_it_does_not_begin_with_the_given_one(call_id: str, used: set[str]) -> None:
+    unique = CallIds(used).distinct(call_id)
+    assert is_hashed(unique, call_id) == (not unique.startswith(call_id))
+
+
+def test_an_id_that_is_too_long_with_its_suffix_is_hashed() -> None:
+    call_id = "x" * LIMIT
+    call_ids = CallIds()
+    assert not is_hashed(call_ids.distinct(call_id), call_id)
+    assert is_hashed(call_ids.distinct(call_id), call_id)
+
+
+def test_a_hash_that_comes_back_is_not_hashed_again() -> None:
+    hashed = fitting("x" * 99)
+    assert not is_hashed(fitting(hashed), hashed)
+    assert not is_hashed(original(f"{hashed}-pk2"), f"{hashed}-pk2")
 
 
 def test_an_id_that_looks_suffixed_is_suffixed_again() -> None:

@@ -94,10 +94,13 @@ def _rendered(data: bytes, name: str, preset: Preset | None, model: str | None) 
     from penstock.dialects.registry import rendered_dialect
     from penstock.dialects.toolset import plan_for
     from penstock.errors import DecodeError
+    from penstock.protocol.chat_requests import refuse_chat_request
     from penstock.protocol.request import CreateResponse
-    from penstock.protocol.wire import decode
+    from penstock.protocol.wire import parse, read
 
-    request: CreateResponse = decode(data, CreateResponse)
+    raw = parse(data)
+    refuse_chat_request(raw)
+    request: CreateResponse = read(raw, CreateResponse)
     target_model = model or request.model
     if not target_model:
         raise DecodeError("is required: set it in the request, or with --model", "model")

@@ -31,7 +31,15 @@ from penstock.protocol.items import (
 )
 from penstock.protocol.large_json import max_values
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import LATE_OUTPUT, NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
+from penstock.tools.call_ids import (
+    LATE_OUTPUT,
+    NO_OUTPUT,
+    ORPHAN_OUTPUT,
+    UniqueIds,
+    fitting,
+    is_hashed,
+    original,
+)
 from penstock.tools.families import answered_call_id, arguments_of, call_id_of, content_of
 
 ARGUMENT_VALUES = 500_000
@@ -240,7 +248,8 @@ class _HistoryBuilder:
             self._pieces.append(reasoning)
 
     def _add_call(self, item: Item) -> None:
-        call_id = fitting(call_id_of(item))
+        given = call_id_of(item)
+        call_id = fitting(given)
         if call_id in self._call_ids:
             self._diagnostics.report(
                 "repeated_call", f"the call id {call_id!r} appears twice; the call was sent once"
@@ -248,6 +257,8 @@ class _HistoryBuilder:
             return
         upstream_id = self._upstream_ids.first_free(original(call_id), call_id)
         self._call_ids[call_id] = upstream_id
+        if is_hashed(upstream_id, given):
+            self._diagnostics.add("long_call_id", length=str(len(given)), id=upstream_id)
         arguments = self._bounded(arguments_of(item))
         self._pieces.append(Call(upstream_id, self._plan.tools.upstream_name_of(item), arguments))
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.gateway.errors import RequestRefused
+from penstock.protocol.chat_requests import FIELDS, examples_of
 
 CODE = "unsupported_api"
 
@@ -37,14 +38,17 @@ class _Api(Struct, frozen=True):
     path: re.Pattern[str]
     name: str
     body: _Body
+    hint: str = ""
 
 
-def _api(path: str, name: str, body: _Body) -> _Api:
-    return _Api(re.compile(path), name, body)
+def _api(path: str, name: str, body: _Body, hint: str = "") -> _Api:
+    return _Api(re.compile(path), name, body, hint)
 
+
+_CHAT_HINT = f", and write `input` instead of `messages`: {examples_of(FIELDS['messages'])}"
 
 _APIS = (
-    _api(r"chat/completions(/.*)?", "Chat Completions", _chat_error),
+    _api(r"chat/completions(/.*)?", "Chat Completions", _chat_error, _CHAT_HINT),
     _api(r"completions", "Completions", _chat_error),
     _api(r"embeddings", "Embeddings", _chat_error),
     _api(r"messages(/.*)?", "Messages", _messages_error),
@@ -63,7 +67,7 @@ class OtherApiRequested(RequestRefused):
     def __init__(self, path: str, api: _Api) -> None:
         message = (
             f"this gateway supports the Responses API, but not the {api.name} API (/{path}): use a client or "
-            "a setting for POST /v1/responses, with the same base URL"
+            f"a setting for POST /v1/responses, with the same base URL{api.hint}"
         )
         super().__init__(400, CODE, message)
         self._api = api

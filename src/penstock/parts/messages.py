@@ -31,7 +31,7 @@ from penstock.parts.content import (
     is_for_model,
     result_of,
 )
-from penstock.parts.exchanges import NO_POSITION, Position, ToolExchange, ToolExchanges
+from penstock.parts.exchanges import NO_POSITION, Position, ToolExchange, ToolExchanges, from_editor
 from penstock.parts.markers import STATEFUL_MARKER, histories, marked_response
 from penstock.parts.parts import (
     ChatMessage,
@@ -50,7 +50,7 @@ from penstock.protocol.items import FunctionCall, FunctionCallOutput, Item, Mess
 from penstock.protocol.tools import FunctionTool, ToolChoice
 from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT
+from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, is_hashed
 
 SystemRole = Literal["system", "developer"]
 """The role of system messages (decision 25)."""
@@ -261,6 +261,8 @@ class _Translator:
                 "repeated_call", f"the call {part.call_id!r} appears more than once; it was sent once"
             )
             return
+        if is_hashed(exchange.wire_id, given := from_editor(part.call_id)):
+            self._diagnostics.add("long_call_id", length=str(len(given)), id=exchange.wire_id)
         self._end_message()
         call = FunctionCall(
             call_id=exchange.wire_id, name=self._valid_name(part.name), arguments=self._arguments(part)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 
 class Role(IntEnum):
@@ -20,6 +21,11 @@ class Role(IntEnum):
     USER = 1
     ASSISTANT = 2
     SYSTEM = 3
+
+
+RoleName = Literal["user", "assistant", "system"]
+
+_ROLES: dict[str, Role] = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 
 
 class Audience(IntEnum):
@@ -93,11 +99,27 @@ MessagePart = Part | ToolResultPart
 
 
 class ChatMessage(Struct, frozen=True):
-    """One message of an editor's conversation."""
+    """One message of an editor's conversation. Its role may be given by name; `role` is always a number.
+
+    A number that is not a `Role` is kept: an editor may have more roles.
+    """
 
     role: int
     content: Sequence[MessagePart]
     name: str | None = None
+
+    if TYPE_CHECKING:  # msgspec makes the real one
+
+        def __init__(
+            self, role: Role | RoleName | int, content: Sequence[MessagePart], name: str | None = None
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        role: object = self.role
+        if isinstance(role, str):
+            if role not in _ROLES:
+                raise ValueError(f"there is no role {role!r}: use {', '.join(map(repr, _ROLES))}")
+            force_setattr(self, "role", _ROLES[role])
 
 
 class ChatTool(Struct, frozen=True):

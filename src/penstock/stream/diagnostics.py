@@ -15,6 +15,7 @@ MESSAGES: dict[str, str] = {
     "tool_not_allowed": "a call to {name!r} was dropped: the request does not allow it",
     "hosted_tool_called": "a call to {name!r} was dropped: the client cannot run this tool",
     "shared_call_id": "two parallel calls had the same id; one of them got a new id",
+    "long_call_id": "a call id of {length} characters is too long; the call has the id {id!r} instead",
     "late_call_id": "the id of a call arrived after another id was announced; the announced id was kept",
     "name_changed": "the name of a call changed; the first name was used",
     "unmarked_call": "a new name arrived in a call, but no new id; it was treated as another call",

@@ -76,3 +76,9 @@ class UniqueIds:
 def original(call_id: str) -> str:
     """Return the upstream's own id, for sending the call back to it."""
     return _SUFFIX.sub("", call_id)
+
+
+def is_hashed(call_id: str, given: str) -> bool:
+    """Return whether a call has a hash as its id, because the given id was too long, or became too long with
+    the suffix that it needed."""
+    return len(given) > LIMIT or not call_id.startswith(original(given))

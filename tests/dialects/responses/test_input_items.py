@@ -151,6 +151,7 @@ def test_calls_and_outputs_always_match(target: dict[str, Any]) -> None:
     ("input_items", "code"),
     [
         ([call("c"), call("c"), output("c")], "repeated_call"),
+        ([call("x" * 65), output("x" * 65)], "long_call_id"),
         ([call("c"), output("c"), output("c")], "repeated_output"),
         ([call("c")], "unanswered_call"),
         ([output("c")], "orphan_output"),

@@ -10,10 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
+from penstock.protocol.items import LocalShellCall
+from penstock.protocol.tools import (
+    AllowedTools,
+    CustomTool,
+    FunctionTool,
+    LocalShellTool,
+    NamespaceTool,
+    Tool,
+    ToolReference,
+)
 from penstock.stream.calls.assembler import POLICY, Sighting
 from penstock.stream.calls.trailing_arguments import MAX_VALUES
-from penstock.stream.deltas import Delta, FinishDelta, FinishReason, TextDelta, ToolCallDelta
+from penstock.stream.deltas import Delta, FinishDelta, FinishReason, ItemDelta, TextDelta, ToolCallDelta
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import calls, codes, machine, of_type, run
@@ -48,6 +57,38 @@ def test_streamed_arguments_and_the_complete_call_are_one_item() -> None:
     assert len(ids) == 1
     assert calls(events) == [("get_weather", '{"location":"NYC"}', "completed")]
     assert stream.diagnostics == []
+
+
+def test_a_call_id_that_had_to_be_hashed_is_reported_once_and_not_per_chunk() -> None:
+    """Decision 7."""
+    long, short = "x" * 65, "y" * 64
+    deltas: list[Delta] = [call(key=0, id=long, name="get_weather")]
+    deltas += [call(piece, key=0, id=long) for piece in '{"city":"Rome"}']
+    deltas += [call('{"city":"Oslo"}', key=1, id=short, name="get_weather")]
+    stream, events = run(deltas, TOOLS)
+    hashed, kept = (event["item"]["call_id"] for event in of_type(events, "output_item.done"))
+    assert kept == short
+    [reported] = stream.diagnostics
+    assert (reported.code, reported.count) == ("long_call_id", 1)
+    assert (
+        reported.message == f"a call id of 65 characters is too long; the call has the id {hashed!r} instead"
+    )
+
+
+def test_a_long_call_id_of_a_complete_item_is_reported() -> None:
+    item = LocalShellCall(call_id="x" * 65, action={"type": "exec", "command": ["ls"]})
+    stream, events = run([ItemDelta(0, item, done=True)], [LocalShellTool()])
+    assert len(of_type(events, "output_item.done")[0]["item"]["call_id"]) <= 64
+    assert codes(stream) == {"long_call_id"}
+
+
+def test_a_repeated_id_that_is_too_long_with_its_suffix_is_reported() -> None:
+    id = "x" * 64
+    stream = machine(TOOLS, used_call_ids={id})
+    stream.start()
+    stream.apply(call(ROME, key=0, id=id, name="get_weather"))
+    stream.finish(FinishReason.TOOL_CALLS)
+    assert codes(stream) == {"long_call_id"}
 
 
 WEATHER = ("get_weather", '{"city":"Rome"}')

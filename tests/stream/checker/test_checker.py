@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from penstock.protocol.tools import FunctionTool
+from penstock.protocol.wire import encode
 from penstock.stream.checker import StreamChecker
-from penstock.stream.checker.rules import RULES
+from penstock.stream.checker.rules import RULES, Violation
+from penstock.stream.deltas import Delta, FinishReason, TextDelta
 from tests.effort import examples
-from tests.stream import lawful
+from tests.stream import lawful, strategies
 from tests.stream.checker.broken_streams import (
     ADDED,
     ARGUMENTS,
@@ -37,6 +42,8 @@ from tests.stream.checker.broken_streams import (
 )
 from tests.stream.checker.fault_cases import FRAME_CASES, STREAM_CASES
 from tests.stream.lawful import STREAMS, Event, Stream, renumber
+from tests.stream.running import end, machine
+from tests.stream.strategies import ENDINGS
 
 
 @pytest.mark.parametrize("case", STREAM_CASES, ids=lambda case: case.id)
@@ -320,3 +327,37 @@ def test_no_change_to_a_lawful_stream_raises(name: str, data: st.DataObject, opt
 @settings(max_examples=examples(300), deadline=None)
 def test_no_frame_raises(name: str | None, data: str, options: dict[str, Any]) -> None:
     check_frames([(name, data), (name, f"{data}\n{data}")], **options)
+
+
+# Events of the state machine
+
+
+def reports(events: Iterable[Any], **options: Any) -> list[Violation]:
+    checker = StreamChecker(**options)
+    return [*(violation for event in events for violation in checker.feed(event)), *checker.end()]
+
+
+@given(st.lists(strategies.deltas, max_size=12), ENDINGS, st.data(), OPTIONS)
+@settings(max_examples=examples(200), deadline=None)
+def test_feeding_events_and_feeding_their_json_report_the_same(
+    deltas: list[Delta], ending: str, data: st.DataObject, options: dict[str, Any]
+) -> None:
+    stream = machine(strategies.TOOLS)
+    events = stream.start()
+    for delta in deltas:
+        events += stream.apply(delta)
+    events += end(stream, ending)
+    places = st.lists(st.integers(0, len(events) - 1), max_size=3)
+    for place in data.draw(places):  # break the stream: send an event again, later
+        events.insert(data.draw(st.integers(0, len(events))), events[place])
+    decoded = [json.loads(encode(event)) for event in events]
+    assert reports(events, **options) == reports(decoded, **options)
+
+
+def test_events_of_the_machine_are_checked_as_a_client_sees_them() -> None:
+    stream = machine([FunctionTool(name="look")])
+    events = [*stream.start(), *stream.apply(TextDelta("Hi.")), *stream.finish(FinishReason.STOP)]
+    assert reports(events) == []
+    added = next(event for event in events if event.type == ADDED)
+    again = [*events[:-1], replace(added, sequence_number=events[-1].sequence_number), events[-1]]
+    assert "item.added-twice" in {violation.rule for violation in reports(again)}

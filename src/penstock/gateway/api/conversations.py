@@ -20,6 +20,7 @@ from penstock.gateway.http.paging import list_body, page_options
 from penstock.gateway.refusals import invalid_request
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.turn.requests import parse_bounded
+from penstock.protocol.chat_requests import refuse_chat_items
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.wire import Wire, read
@@ -156,6 +157,7 @@ def _decode(body: bytes, limits: Limits) -> _ConversationBody:
         raw = parse_bounded(body, limits, "items")
         if isinstance(raw, dict) and isinstance(items := raw.get("items"), list):
             _check_count(len(items))
+            refuse_chat_items(items, "items")
         return read(raw, _ConversationBody)
     except DecodeError as error:
         raise invalid_request(error) from None

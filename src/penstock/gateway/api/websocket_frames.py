@@ -13,6 +13,7 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.refusals import invalid_request
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.requests import parse_bounded
+from penstock.protocol.chat_requests import refuse_chat_request
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import WebSocketCreate
 from penstock.protocol.wire import read
@@ -70,6 +71,7 @@ def read_create(frame: str, limits: Limits) -> Create:
             Diagnostic(code="field_dropped", message=f"`{name}` was ignored: {IGNORED[name]}", param=name)
             for name in ignored
         )
+        refuse_chat_request(raw)
         return Create(read(raw, WebSocketCreate), diagnostics)
     except DecodeError as error:
         raise invalid_request(error) from None

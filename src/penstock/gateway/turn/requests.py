@@ -14,6 +14,7 @@ from penstock.errors import DecodeError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.refusals import invalid_request
 from penstock.gateway.settings import Limits
+from penstock.protocol.chat_requests import ignored_chat_fields, refuse_chat_request
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item, Message, ReasoningItem
 from penstock.protocol.large_json import has_more_values, parse_in_pieces
@@ -55,7 +56,9 @@ _NO_IDS: frozenset[str] = frozenset()
 def read_request(body: bytes, default_model: str, limits: Limits) -> CreateResponse:
     """Return the request with its model; raise `RequestRefused` if it is invalid."""
     try:
-        request: CreateResponse = read(parse_bounded(body, limits), CreateResponse)
+        raw = parse_bounded(body, limits)
+        refuse_chat_request(raw)
+        request: CreateResponse = read(raw, CreateResponse)
     except DecodeError as error:
         raise invalid_request(error) from None
     return check_request(request, default_model)
@@ -205,6 +208,8 @@ def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:
     if request.conversation and request.store is False:
         message = "a response that is not stored is not added to its conversation"
         diagnostics.append(Diagnostic(code="field_dropped", message=message, param="conversation"))
+    for name, message in ignored_chat_fields(request.extra or {}):
+        diagnostics.append(Diagnostic(code="chat_field", message=message, param=name))
     return diagnostics
 
 

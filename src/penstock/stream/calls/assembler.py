@@ -23,7 +23,7 @@ from penstock.stream.calls.trailing_arguments import TrailingKind
 from penstock.stream.deltas import Key, ToolCallDelta
 from penstock.stream.diagnostics import Diagnostics
 from penstock.stream.output import COMPLETED, INCOMPLETE, Output
-from penstock.tools.call_ids import CallIds
+from penstock.tools.call_ids import CallIds, is_hashed
 from penstock.tools.families import FAMILIES
 from penstock.tools.family import ToolIdentity
 from penstock.tools.identity import ToolIdentityMap
@@ -119,11 +119,18 @@ class ToolCallAssembler:
             return None
         id = getattr(item, "call_id", None) or (item.extra or {}).get("call_id")
         if not isinstance(id, str) or not id:
-            return self._call_ids.distinct(self._output.new_id("call"))
+            return self._distinct(self._output.new_id("call"))
         if id in self._claimed:
             return ""
         self._claimed.add(id)
-        return self._call_ids.distinct(id)
+        return self._distinct(id)
+
+    def _distinct(self, id: str) -> str:
+        """Return the client's id for a call; report an upstream's id that had to be hashed (decision 7)."""
+        call_id = self._call_ids.distinct(id)
+        if is_hashed(call_id, id):
+            self._diagnostics.add("long_call_id", length=str(len(id)), id=call_id)
+        return call_id
 
     def feed(self, delta: ToolCallDelta) -> list[Event]:
         """Process a delta; return its events. Raise `TypeError` and change nothing if a field is invalid."""
@@ -256,7 +263,7 @@ class ToolCallAssembler:
 
     def _announce(self, block: ToolCallBlock, identity: ToolIdentity) -> list[Event]:
         stream = FAMILIES[identity.type].stream
-        call_id = self._call_ids.distinct(join_surrogates(block.id or "") or self._output.new_id("call"))
+        call_id = self._distinct(join_surrogates(block.id or "") or self._output.new_id("call"))
         self._claimed.add(block.id or call_id)
         block.call = stream(
             identity, item_id=self._output.item_id(stream.item_type), call_id=call_id, raw=block.raw

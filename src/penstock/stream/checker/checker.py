@@ -7,6 +7,8 @@ at a fault: it reports it once, accepts the stream as it is, and continues.
     for frame in frames:
         for violation in checker.feed_frame(frame.event, frame.data): ...
     for violation in checker.end(): ...
+
+`feed` takes an event that is decoded already, or an event of the state machine.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.protocol.events import Event as StreamEvent
+from penstock.protocol.wire import encode
 from penstock.stream.checker.content import Contents
 from penstock.stream.checker.items import Items
 from penstock.stream.checker.names import CANONICAL, Names, is_tool_event
@@ -100,11 +104,13 @@ class StreamChecker:
         """True while no violation was found."""
         return self._findings.count == 0
 
-    def feed(self, event: Mapping[str, Any]) -> list[Violation]:
-        """Check one decoded event; return its violations."""
+    def feed(self, event: Mapping[str, Any] | StreamEvent) -> list[Violation]:
+        """Check one event, as decoded JSON or as the state machine returns it; return its violations."""
+        # What is sent is checked, so an event is encoded as for a client.
+        decoded = msgspec.json.decode(encode(event)) if isinstance(event, StreamEvent) else event
         self._findings.position = self.events
         self.events += 1
-        self._check_event(event)
+        self._check_event(decoded)
         return self._findings.take()
 
     def feed_frame(self, name: str | None, data: str) -> list[Violation]:
