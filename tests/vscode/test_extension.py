@@ -94,3 +94,7 @@ def test_no_proposal_is_enabled() -> None:
 def test_images_and_links_of_a_page_exist(page: str) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (EXTENSION / page).read_text())
     assert [link for link in links if not (EXTENSION / link).exists()] == []
+
+
+def test_without_a_setting_the_wheel_of_the_extension_is_installed() -> None:
+    assert MANIFEST["contributes"]["configuration"]["properties"]["penstock.package"]["default"] == ""

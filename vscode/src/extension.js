@@ -1,14 +1,15 @@
 // The entry point: creates the objects and registers the commands.
 'use strict';
 const vscode = require('vscode');
-const { Backend } = require('./backend');
+const { Backend, MISSING } = require('./backend');
 const { thinkingMode } = require('./editor');
 const { addGroup, askEndpoint, forgetOwn, openManagement, ownConfiguration } = require('./endpoints');
+const { createEnvironment, isOutdated, privatePython, wheelOf } = require('./environment');
 const { asPlain, plainError } = require('./errors');
 const { Gateway } = require('./gateway');
 const { Journal } = require('./journal');
 const { Provider } = require('./provider');
-const { createEnvironment, startHost } = require('./python');
+const { startHost } = require('./python');
 const { Pages, showRecent, showUsage } = require('./recent');
 const { Status } = require('./status');
 
@@ -29,12 +30,15 @@ class Shell {
   constructor(context) {
     this.context = context;
     this.storage = context.globalStorageUri.fsPath;
+    this.wheel = wheelOf(context.extensionPath, context.extension.packageJSON.version);
     this.log = vscode.window.createOutputChannel('Penstock', { log: true });
     this.status = new Status();
     this.journal = new Journal();
     this.pages = new Pages();
     this.gateway = new Gateway();
     this.hasOfferedInstall = false;
+    /** @type {Promise<void> | undefined} */
+    this.installing = undefined;
     this.isSignedOut = false;
     this.backend = new Backend({
       log: this.log,
@@ -53,14 +57,17 @@ class Shell {
   }
 
   async startHost() {
+    await this.installing?.catch(() => {}); // an incomplete environment does not work
     await vscode.workspace.fs.createDirectory(this.context.globalStorageUri);
-    return startHost(this.storage, {
+    const host = await startHost(this.storage, {
       cwd: this.storage, // not the workspace: Python would run a file `penstock.py` in it
       log: this.log,
       level: settings().get('logLevel', 'info'),
       onNotification: (line) => this.onNotification(line),
       onEnd: () => this.hostEnded(),
     });
+    if (host.command.file === privatePython(this.storage) && isOutdated(this.storage, this.wheel)) this.offerUpdate(host.version);
+    return host;
   }
 
   /** Clears the running requests: they have ended with the process. */
@@ -85,15 +92,38 @@ class Shell {
   async offerInstall(error) {
     if (this.hasOfferedInstall) return;
     this.hasOfferedInstall = true;
+    if (await this.wantsInstall(error)) await vscode.commands.executeCommand('penstock.install');
+  }
+
+  /** @param {Error} error @returns {Promise<boolean>} */
+  async wantsInstall(error) {
     const [install, log] = ['Install', 'Show the Log'];
     const answer = await vscode.window.showWarningMessage(error.message, install, log);
-    if (answer === install) await vscode.commands.executeCommand('penstock.install');
     if (answer === log) this.log.show();
+    return answer === install;
+  }
+
+  /** Offers the Penstock that comes with this version of the extension, once per window. @param {string} version the installed one */
+  async offerUpdate(version) {
+    if (this.hasOfferedInstall) return;
+    this.hasOfferedInstall = true;
+    const update = 'Update';
+    const message = `Penstock: the Python backend (${version}) was not installed by this version of the extension.`;
+    if ((await vscode.window.showInformationMessage(message, update)) === update) await vscode.commands.executeCommand('penstock.install');
+  }
+
+  /** Replaces the private environment. Concurrent callers share one installation. */
+  async replaceEnvironment() {
+    await this.backend.stop(); // Windows does not replace a program that is running
+    await createEnvironment(this.storage, this.wheel, this.log);
   }
 
   async install() {
-    await createEnvironment(this.storage, this.log);
-    await this.signIn();
+    this.installing ??= this.replaceEnvironment().finally(() => (this.installing = undefined));
+    await this.installing;
+    this.isSignedOut = false;
+    this.backend.lookAgain();
+    this.provider.reload();
     await this.backend.session();
     vscode.window.showInformationMessage('Penstock: the Python backend is installed and running.');
   }
@@ -121,10 +151,24 @@ class Shell {
     this.provider.reload();
   }
 
+  /** Returns the running process. If Python is missing, asks whether to install it; returns undefined if not. */
+  async sessionOrInstall() {
+    try {
+      return await this.backend.session();
+    } catch (error) {
+      const plain = asPlain(error);
+      if (plain.code !== MISSING) throw plain;
+      if (!(await this.wantsInstall(plain))) return undefined;
+    }
+    await this.install();
+    return this.backend.session();
+  }
+
   async startGateway() {
     if (!vscode.workspace.isTrusted) throw plainError(UNTRUSTED, { code: 'untrusted_workspace' });
-    const { command } = await this.backend.session();
-    const endpoint = await this.gateway.start(command, folderOnDisk() ?? this.storage);
+    const host = await this.sessionOrInstall();
+    if (host === undefined) return;
+    const endpoint = await this.gateway.start(host.command, folderOnDisk() ?? this.storage);
     this.provider.refresh(); // a group that uses it may have failed before
     const [add, log] = ['Add Its Models', 'Show Its Log'];
     const answer = await vscode.window.showInformationMessage(`Penstock: the gateway is ready at ${endpoint}`, add, log);

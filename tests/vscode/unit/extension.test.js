@@ -7,7 +7,9 @@ const path = require('node:path');
 const test = require('node:test');
 const { vscode, settings, extension, cancellation, scripted } = require('./fake');
 const { activate, deactivate } = extension('extension.js');
+const { wheelOf } = extension('environment.js');
 const { Gateway } = extension('gateway.js');
+const manifest = require('../../../vscode/package.json');
 
 const skip = process.platform === 'win32' ? 'the host is started by a shell script' : false;
 const CONFIGURATION = { endpoint: 'http://127.0.0.1:9/v1' };
@@ -23,6 +25,8 @@ function setHost(folder, mode) {
 function context(folder) {
   const nothing = async () => undefined;
   return {
+    extensionPath: folder,
+    extension: { packageJSON: manifest },
     globalStorageUri: { fsPath: folder },
     subscriptions: [],
     globalState: { get: () => undefined, update: nothing },
@@ -42,6 +46,7 @@ function opened(t, mode = 'good') {
   t.after(async () => {
     await deactivate();
     Object.assign(vscode.window, { createStatusBarItem, messages: [] });
+    vscode.commands.calls = [];
     Object.assign(vscode.workspace, { isTrusted: true, workspaceFolders: [] });
     for (const emitter of [vscode.workspace.trusted, vscode.workspace.changed]) emitter.listeners = [];
     for (const name of Object.keys(settings)) delete settings[name];
@@ -143,4 +148,84 @@ test('the editor asks for models again when a gateway is ready', { skip }, async
   provider.onDidChangeLanguageModelChatInformation(() => (fired += 1));
   await run('startGateway');
   assert.equal(fired, 1);
+});
+
+/** A program that runs the scripted host, like the Python of an environment with Penstock. */
+function python(file) {
+  const { file: node, arguments: words } = scripted('good');
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  fs.writeFileSync(file, `#!/bin/sh\nexec "${node}" "${words[0]}" good "$@"\n`, { mode: 0o755 });
+  return file;
+}
+
+/** An extension with a wheel, on a machine where only programs of `bin` are found. */
+function withWheel(t, folder) {
+  const wheel = wheelOf(folder, manifest.version);
+  fs.mkdirSync(path.dirname(wheel));
+  fs.writeFileSync(wheel, 'a wheel');
+  const before = process.env.PATH;
+  process.env.PATH = path.join(folder, 'bin');
+  t.after(() => (process.env.PATH = before));
+  delete settings.pythonPath;
+}
+
+test('an update is offered once if the private environment is not that of this extension', { skip }, async (t) => {
+  const { folder, list, run } = opened(t);
+  withWheel(t, folder);
+  python(path.join(folder, 'python', 'bin', 'python'));
+  const { showInformationMessage } = vscode.window;
+  t.after(() => Object.assign(vscode.window, { showInformationMessage }));
+  const offers = [];
+  vscode.window.showInformationMessage = async (text, button) => (offers.push(text), button);
+  assert.equal((await list()).length, 1);
+  await run('restart');
+  assert.equal((await list()).length, 1);
+  assert.deepEqual(offers, ['Penstock: the Python backend (0.1) was not installed by this version of the extension.']);
+  assert.deepEqual(vscode.commands.calls, [['penstock.install']]);
+});
+
+test('no update is offered for a Python that is not the private environment', { skip }, async (t) => {
+  const { folder, list } = opened(t);
+  withWheel(t, folder);
+  python(path.join(folder, 'python', 'bin', 'python'));
+  python(path.join(folder, 'bin', 'penstock'));
+  assert.equal((await list()).length, 1);
+  assert.deepEqual(vscode.window.messages, []);
+});
+
+/** A `python3` whose environments run the scripted host. */
+function withPython3(t, folder) {
+  const source = python(path.join(folder, 'source'));
+  const create = `for last; do :; done; /bin/mkdir -p "$last/bin"; /bin/cp "${source}" "$last/bin/python"`;
+  const script = `#!/bin/sh\ncase "$*" in *version_info*) echo new;; *venv*) ${create};; esac\n`;
+  fs.mkdirSync(path.join(folder, 'bin'));
+  fs.writeFileSync(path.join(folder, 'bin', 'python3'), script, { mode: 0o755 });
+  vscode.window.withProgress = (_options, task) => task({ report() {} }, cancellation().token);
+  t.after(() => delete vscode.window.withProgress);
+}
+
+test('a gateway offers to install a missing Python, and starts after the installation', { skip }, async (t) => {
+  const started = gateways(t);
+  const { folder, run } = opened(t);
+  withWheel(t, folder);
+  withPython3(t, folder);
+  await run('startGateway');
+  await run('startGateway');
+  assert.deepEqual(vscode.window.messages.map((text) => /No Python with Penstock was found/.test(text)), [true, true]);
+  assert.deepEqual(started, []);
+  const { showWarningMessage } = vscode.window;
+  t.after(() => Object.assign(vscode.window, { showWarningMessage }));
+  vscode.window.showWarningMessage = async (_text, install) => install;
+  await run('startGateway');
+  assert.deepEqual(started, [folder]);
+});
+
+test('a request during an installation waits for it, and concurrent installations are one', { skip }, async (t) => {
+  const { folder, list, run } = opened(t);
+  withWheel(t, folder);
+  withPython3(t, folder);
+  const both = [run('install'), run('install')];
+  assert.equal((await list({ preset: 'vercel', apiKey: 'k' })).length, 1);
+  await Promise.all(both);
+  assert.deepEqual(vscode.window.messages, Array(2).fill('Penstock: the Python backend is installed and running.'));
 });
