@@ -92,7 +92,8 @@ clients-page: $(READY) ## Run all clients and write the table of results into do
 	PENSTOCK_CLIENTS_PAGE=1 $(BIN)/pytest -m 'clients or clients_all' -rs tests/clients
 
 pictures: $(READY) ## Retake the pictures of docs/vscode.md and of the extension (same needs as e2e-vscode)
-	PENSTOCK_PICTURES=1 $(BIN)/pytest -m vscode -rs tests/vscode/e2e/test_chat_view.py tests/vscode/e2e/test_commands.py
+	PENSTOCK_PICTURES=1 $(BIN)/pytest -m vscode -rs tests/vscode/e2e/test_chat_view.py tests/vscode/e2e/test_commands.py \
+	  tests/vscode/e2e/test_walkthrough.py
 
 $(NODE_TOOLS)/.ready:
 	@mkdir -p $(NODE_TOOLS)

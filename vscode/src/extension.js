@@ -12,6 +12,7 @@ const { Provider } = require('./provider');
 const { startHost } = require('./python');
 const { Pages, showRecent, showUsage } = require('./recent');
 const { Status } = require('./status');
+const { Walkthrough } = require('./walkthrough');
 
 const settings = () => vscode.workspace.getConfiguration('penstock');
 
@@ -36,6 +37,7 @@ class Shell {
     this.journal = new Journal();
     this.pages = new Pages();
     this.gateway = new Gateway();
+    this.walkthrough = new Walkthrough(context.globalState);
     this.hasOfferedInstall = false;
     /** @type {Promise<void> | undefined} */
     this.installing = undefined;
@@ -45,15 +47,23 @@ class Shell {
       thinking: () => thinkingMode(settings().get('thinking', 'auto')),
       start: () => this.startHost(),
       onMissing: (error) => this.offerInstall(error),
-      onRemoteUsage: (usage) => this.status.update(usage),
+      onRemoteUsage: (usage) => this.usageChanged(usage),
     });
     this.provider = new Provider({
       backend: this.backend,
       log: this.log,
       journal: this.journal,
-      own: () => ownConfiguration(context),
+      own: () => this.ownConfiguration(),
       isSignedIn: () => !this.isSignedOut,
     });
+  }
+
+  /** The editor asks for this before it asks for its groups. If it asks again without a group in between, there is none. */
+  async ownConfiguration() {
+    const own = await ownConfiguration(this.context);
+    if (own !== undefined || this.provider.configurations.size > 0) this.walkthrough.completed('connect');
+    else await this.walkthrough.noEndpoint();
+    return own;
   }
 
   async startHost() {
@@ -84,8 +94,14 @@ class Shell {
 
   /** @param {import('./lines').Line} line */
   onNotification(line) {
-    if (line.type === 'usage_changed') this.status.update(line.usage);
+    if (line.type === 'usage_changed') this.usageChanged(line.usage);
     else if (line.type === 'models_changed') this.provider.refresh();
+  }
+
+  /** @param {import('./lines').Line} usage */
+  usageChanged(usage) {
+    this.status.update(usage);
+    if (usage.last?.outcome === 'completed') this.walkthrough.completed('connect', 'model');
   }
 
   /** Offers the installation once per window. @param {Error} error */
@@ -148,6 +164,7 @@ class Shell {
   async add(group) {
     this.isSignedOut = false; // first: the editor requests the models immediately
     await addGroup(this.context, group);
+    this.walkthrough.completed('connect');
     this.provider.reload();
   }
 
@@ -169,12 +186,18 @@ class Shell {
     const host = await this.sessionOrInstall();
     if (host === undefined) return;
     const endpoint = await this.gateway.start(host.command, folderOnDisk() ?? this.storage);
+    this.walkthrough.completed('connect');
     this.provider.refresh(); // a group that uses it may have failed before
     const [add, log] = ['Add Its Models', 'Show Its Log'];
     const answer = await vscode.window.showInformationMessage(`Penstock: the gateway is ready at ${endpoint}`, add, log);
     if (answer === log) this.gateway.output?.show();
     if (answer !== add) return;
     await this.add({ name: 'Local gateway', endpoint });
+  }
+
+  async showUsage() {
+    await showUsage(this.status.usage, this.pages);
+    this.walkthrough.completed('usage');
   }
 
   async stopGateway() {
@@ -210,12 +233,13 @@ class Shell {
 
 /** @type {Record<string, (shell: Shell) => unknown>} */
 const COMMANDS = {
+  'penstock.getStarted': (shell) => shell.walkthrough.open(),
   'penstock.addEndpoint': (shell) => shell.addEndpoint(),
   'penstock.restart': (shell) => shell.signIn(),
   'penstock.install': (shell) => shell.install(),
   'penstock.startGateway': (shell) => shell.startGateway(),
   'penstock.stopGateway': (shell) => shell.stopGateway(),
-  'penstock.showUsage': (shell) => showUsage(shell.status.usage, shell.pages),
+  'penstock.showUsage': (shell) => shell.showUsage(),
   'penstock.showRecent': (shell) => showRecent(shell.journal, shell.pages),
   'penstock.showLog': (shell) => shell.log.show(),
   'penstock.signOut': (shell) => shell.signOut(),
