@@ -92,7 +92,8 @@ clients-page: $(READY) ## Run all clients and write the table of results into do
 	PENSTOCK_CLIENTS_PAGE=1 $(BIN)/pytest -m 'clients or clients_all' -rs tests/clients
 
 pictures: $(READY) ## Retake the pictures of docs/vscode.md and of the extension (same needs as e2e-vscode)
-	PENSTOCK_PICTURES=1 $(BIN)/pytest -m vscode -rs tests/vscode/e2e/test_chat_view.py tests/vscode/e2e/test_commands.py
+	PENSTOCK_PICTURES=1 $(BIN)/pytest -m vscode -rs tests/vscode/e2e/test_chat_view.py tests/vscode/e2e/test_commands.py \
+	  tests/vscode/e2e/test_walkthrough.py
 
 $(NODE_TOOLS)/.ready:
 	@mkdir -p $(NODE_TOOLS)
@@ -102,10 +103,13 @@ $(NODE_TOOLS)/.ready:
 types-vscode: $(NODE_TOOLS)/.ready ## Check the types of the VS Code extension (needs npm)
 	$(NODE_TOOLS)/node_modules/.bin/tsc -p vscode/jsconfig.json --typeRoots $(NODE_TOOLS)/node_modules/@types
 
-vsix: $(NODE_TOOLS)/.ready ## Pack the VS Code extension into dist/ (needs npm)
+vsix: $(READY) $(NODE_TOOLS)/.ready ## Pack the VS Code extension with the wheel into dist/, and check the file (needs npm)
 	@mkdir -p dist
+	rm -rf vscode/wheel dist/penstock-*.vsix
+	$(BIN)/python -m build --wheel --outdir vscode/wheel
 	cd vscode && $(NODE_TOOLS)/node_modules/.bin/vsce package --no-dependencies --allow-missing-repository \
 	  --no-rewrite-relative-links --out ../dist/
+	$(BIN)/python -m tests.vscode.packed dist/penstock-*.vsix
 
 dist: $(READY) ## Build the wheel and the sdist, install each into a clean environment, and try it
 	rm -f dist/penstock-*.whl dist/penstock-*.tar.gz
@@ -123,6 +127,6 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff format --quiet .
 
 clean: ## Remove the environment and all generated files
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts vscode/wheel
 
 .PHONY: help env upgrade hooks serve lint types unit e2e coverage covered thorough test recordings terminal e2e-vscode e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs bench format clean

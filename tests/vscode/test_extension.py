@@ -124,3 +124,41 @@ def test_no_proposal_is_enabled() -> None:
 def test_images_and_links_of_a_page_exist(page: str) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (EXTENSION / page).read_text())
     assert [link for link in links if not (EXTENSION / link).exists()] == []
+
+
+WALKTHROUGH = MANIFEST["contributes"]["walkthroughs"][0]
+COMMANDS = {each["command"] for each in MANIFEST["contributes"]["commands"]}
+EDITORS_OWN = {"workbench.action.chat.open"}
+"""Commands of VS Code that the walkthrough runs; a test in a real VS Code checks that they exist."""
+
+
+def test_the_walkthrough_has_three_steps_connect_model_and_usage() -> None:
+    assert [step["id"] for step in WALKTHROUGH["steps"]] == ["connect", "model", "usage"]
+
+
+@pytest.mark.parametrize("step", WALKTHROUGH["steps"], ids=lambda step: step["id"])
+def test_a_step_of_the_walkthrough_has_known_commands_a_picture_and_an_event(
+    step: dict[str, object],
+) -> None:
+    linked = re.findall(r"\]\(command:([\w.]+)\)", str(step["description"]))
+    assert linked
+    assert set(linked) <= COMMANDS | EDITORS_OWN
+    media = step["media"]
+    assert isinstance(media, dict)
+    assert (EXTENSION / media["image"]).is_file()
+    assert media["altText"]
+    keys = re.search(
+        r"^const KEYS = \{(.*)\};$", (EXTENSION / "src" / "walkthrough.js").read_text(), re.MULTILINE
+    )
+    assert keys
+    (key,) = re.findall(rf"\b{step['id']}: '([\w.]+)'", keys[1])
+    assert step["completionEvents"] == [f"onContext:{key}"]
+
+
+def test_the_first_step_links_to_an_endpoint_and_to_the_local_gateway() -> None:
+    for command in ("penstock.addEndpoint", "penstock.startGateway"):
+        assert f"(command:{command})" in WALKTHROUGH["steps"][0]["description"]
+
+
+def test_without_a_setting_the_wheel_of_the_extension_is_installed() -> None:
+    assert MANIFEST["contributes"]["configuration"]["properties"]["penstock.package"]["default"] == ""

@@ -1,16 +1,18 @@
 // The entry point: creates the objects and registers the commands.
 'use strict';
 const vscode = require('vscode');
-const { Backend } = require('./backend');
+const { Backend, MISSING } = require('./backend');
 const { turnSettings } = require('./editor');
 const { addGroup, askEndpoint, forgetOwn, openManagement, ownConfiguration } = require('./endpoints');
+const { createEnvironment, isOutdated, privatePython, wheelOf } = require('./environment');
 const { asPlain, plainError } = require('./errors');
 const { Gateway } = require('./gateway');
 const { Journal } = require('./journal');
 const { Provider } = require('./provider');
-const { createEnvironment, startHost } = require('./python');
+const { startHost } = require('./python');
 const { Pages, showRecent, showUsage } = require('./recent');
 const { Status } = require('./status');
+const { Walkthrough } = require('./walkthrough');
 
 const settings = () => vscode.workspace.getConfiguration('penstock');
 
@@ -29,39 +31,54 @@ class Shell {
   constructor(context) {
     this.context = context;
     this.storage = context.globalStorageUri.fsPath;
+    this.wheel = wheelOf(context.extensionPath, context.extension.packageJSON.version);
     this.log = vscode.window.createOutputChannel('Penstock', { log: true });
     this.status = new Status();
     this.journal = new Journal();
     this.pages = new Pages();
     this.gateway = new Gateway();
+    this.walkthrough = new Walkthrough(context.globalState);
     this.hasOfferedInstall = false;
+    /** @type {Promise<void> | undefined} */
+    this.installing = undefined;
     this.isSignedOut = false;
     this.backend = new Backend({
       log: this.log,
       settings: () => turnSettings(settings()),
       start: () => this.startHost(),
       onMissing: (error) => this.offerInstall(error),
-      onRemoteUsage: (usage) => this.status.update(usage),
+      onRemoteUsage: (usage) => this.usageChanged(usage),
       onRemoteOverflow: () => this.provider.refresh(true),
     });
     this.provider = new Provider({
       backend: this.backend,
       log: this.log,
       journal: this.journal,
-      own: () => ownConfiguration(context),
+      own: () => this.ownConfiguration(),
       isSignedIn: () => !this.isSignedOut,
     });
   }
 
+  /** The editor asks for this before it asks for its groups. If it asks again without a group in between, there is none. */
+  async ownConfiguration() {
+    const own = await ownConfiguration(this.context);
+    if (own !== undefined || this.provider.configurations.size > 0) this.walkthrough.completed('connect');
+    else await this.walkthrough.noEndpoint();
+    return own;
+  }
+
   async startHost() {
+    await this.installing?.catch(() => {}); // an incomplete environment does not work
     await vscode.workspace.fs.createDirectory(this.context.globalStorageUri);
-    return startHost(this.storage, {
+    const host = await startHost(this.storage, {
       cwd: this.storage, // not the workspace: Python would run a file `penstock.py` in it
       log: this.log,
       level: settings().get('logLevel', 'info'),
       onNotification: (line) => this.onNotification(line),
       onEnd: () => this.hostEnded(),
     });
+    if (host.command.file === privatePython(this.storage) && isOutdated(this.storage, this.wheel)) this.offerUpdate(host.version);
+    return host;
   }
 
   /** Clears the running requests: they have ended with the process. */
@@ -78,23 +95,52 @@ class Shell {
 
   /** @param {import('./lines').Line} line */
   onNotification(line) {
-    if (line.type === 'usage_changed') this.status.update(line.usage);
+    if (line.type === 'usage_changed') this.usageChanged(line.usage);
     else if (line.type === 'models_changed') this.provider.refresh(line.reason === 'limits');
+  }
+
+  /** @param {import('./lines').Line} usage */
+  usageChanged(usage) {
+    this.status.update(usage);
+    if (usage.last?.outcome === 'completed') this.walkthrough.completed('connect', 'model');
   }
 
   /** Offers the installation once per window. @param {Error} error */
   async offerInstall(error) {
     if (this.hasOfferedInstall) return;
     this.hasOfferedInstall = true;
+    if (await this.wantsInstall(error)) await vscode.commands.executeCommand('penstock.install');
+  }
+
+  /** @param {Error} error @returns {Promise<boolean>} */
+  async wantsInstall(error) {
     const [install, log] = ['Install', 'Show the Log'];
     const answer = await vscode.window.showWarningMessage(error.message, install, log);
-    if (answer === install) await vscode.commands.executeCommand('penstock.install');
     if (answer === log) this.log.show();
+    return answer === install;
+  }
+
+  /** Offers the Penstock that comes with this version of the extension, once per window. @param {string} version the installed one */
+  async offerUpdate(version) {
+    if (this.hasOfferedInstall) return;
+    this.hasOfferedInstall = true;
+    const update = 'Update';
+    const message = `Penstock: the Python backend (${version}) was not installed by this version of the extension.`;
+    if ((await vscode.window.showInformationMessage(message, update)) === update) await vscode.commands.executeCommand('penstock.install');
+  }
+
+  /** Replaces the private environment. Concurrent callers share one installation. */
+  async replaceEnvironment() {
+    await this.backend.stop(); // Windows does not replace a program that is running
+    await createEnvironment(this.storage, this.wheel, this.log);
   }
 
   async install() {
-    await createEnvironment(this.storage, this.log);
-    await this.signIn();
+    this.installing ??= this.replaceEnvironment().finally(() => (this.installing = undefined));
+    await this.installing;
+    this.isSignedOut = false;
+    this.backend.lookAgain();
+    this.provider.reload();
     await this.backend.session();
     vscode.window.showInformationMessage('Penstock: the Python backend is installed and running.');
   }
@@ -119,19 +165,40 @@ class Shell {
   async add(group) {
     this.isSignedOut = false; // first: the editor requests the models immediately
     await addGroup(this.context, group);
+    this.walkthrough.completed('connect');
     this.provider.reload();
+  }
+
+  /** Returns the running process. If Python is missing, asks whether to install it; returns undefined if not. */
+  async sessionOrInstall() {
+    try {
+      return await this.backend.session();
+    } catch (error) {
+      const plain = asPlain(error);
+      if (plain.code !== MISSING) throw plain;
+      if (!(await this.wantsInstall(plain))) return undefined;
+    }
+    await this.install();
+    return this.backend.session();
   }
 
   async startGateway() {
     if (!vscode.workspace.isTrusted) throw plainError(UNTRUSTED, { code: 'untrusted_workspace' });
-    const { command } = await this.backend.session();
-    const endpoint = await this.gateway.start(command, folderOnDisk() ?? this.storage);
+    const host = await this.sessionOrInstall();
+    if (host === undefined) return;
+    const endpoint = await this.gateway.start(host.command, folderOnDisk() ?? this.storage);
+    this.walkthrough.completed('connect');
     this.provider.refresh(); // a group that uses it may have failed before
     const [add, log] = ['Add Its Models', 'Show Its Log'];
     const answer = await vscode.window.showInformationMessage(`Penstock: the gateway is ready at ${endpoint}`, add, log);
     if (answer === log) this.gateway.output?.show();
     if (answer !== add) return;
     await this.add({ name: 'Local gateway', endpoint });
+  }
+
+  async showUsage() {
+    await showUsage(this.status.usage, this.pages);
+    this.walkthrough.completed('usage');
   }
 
   async stopGateway() {
@@ -173,12 +240,13 @@ class Shell {
 
 /** @type {Record<string, (shell: Shell) => unknown>} */
 const COMMANDS = {
+  'penstock.getStarted': (shell) => shell.walkthrough.open(),
   'penstock.addEndpoint': (shell) => shell.addEndpoint(),
   'penstock.restart': (shell) => shell.signIn(),
   'penstock.install': (shell) => shell.install(),
   'penstock.startGateway': (shell) => shell.startGateway(),
   'penstock.stopGateway': (shell) => shell.stopGateway(),
-  'penstock.showUsage': (shell) => showUsage(shell.status.usage, shell.pages),
+  'penstock.showUsage': (shell) => shell.showUsage(),
   'penstock.showRecent': (shell) => showRecent(shell.journal, shell.pages),
   'penstock.forgetLimits': (shell) => shell.forgetLimits(),
   'penstock.showLog': (shell) => shell.log.show(),

@@ -1,24 +1,15 @@
-// Find or install the Python backend. Each candidate is started; the first one that answers is used.
+// Find the Python backend. Each candidate is started; the first one that answers is used.
 'use strict';
-const { spawn } = require('node:child_process');
-const { existsSync, mkdirSync } = require('node:fs');
+const { existsSync } = require('node:fs');
 const path = require('node:path');
 const vscode = require('vscode');
 const { MISSING } = require('./backend');
+const { privatePython, pythonIn } = require('./environment');
 const { asPlain, plainError } = require('./errors');
 const { HostProcess } = require('./host');
 const { programOf } = require('./program');
 
 /** @typedef {import('./host').Command} Command */
-
-const WINDOWS = process.platform === 'win32';
-const REQUIRED_PYTHON = 'Python 3.11 or later';
-
-/** @param {string} folder */
-const pythonIn = (folder) => path.join(folder, ...(WINDOWS ? ['Scripts', 'python.exe'] : ['bin', 'python']));
-
-/** @param {string} storage the storage folder of the extension */
-const privateEnvironment = (storage) => path.join(storage, 'python');
 
 /** Returns the command for a Python or for the `penstock` program, which is recognised by its name. @param {string} file @param {string} label @returns {Command} */
 function commandOf(file, label) {
@@ -67,7 +58,7 @@ async function* candidates(storage) {
     if (selected !== undefined) yield commandOf(selected, `the selected interpreter ${selected}`);
     yield* workspaceEnvironments();
   }
-  const own = pythonIn(privateEnvironment(storage));
+  const own = privatePython(storage);
   if (existsSync(own)) yield commandOf(own, 'the private environment');
 }
 
@@ -108,78 +99,4 @@ function notFoundMessage(failures) {
   );
 }
 
-/**
- * Runs a program until it exits and returns its output. @param {string} file @param {string[]} args
- * @param {{ cwd: string, token?: import('vscode').CancellationToken, onLine?: (text: string) => void }} options
- * @returns {Promise<string>}
- */
-function run(file, args, { cwd, token, onLine }) {
-  return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'] });
-    let output = '';
-    const onOutput = (/** @type {Buffer} */ chunk) => {
-      output = (output + chunk.toString()).slice(-20_000);
-      onLine?.(chunk.toString().trim());
-    };
-    child.stdout.on('data', onOutput);
-    child.stderr.on('data', onOutput);
-    const subscription = token?.onCancellationRequested(() => child.kill());
-    child.once('error', reject);
-    child.once('close', (code) => {
-      subscription?.dispose();
-      if (token?.isCancellationRequested) reject(plainError('The installation was cancelled', { code: 'cancelled' }));
-      else if (code === 0) resolve(output);
-      else reject(plainError(output.trim().split('\n').at(-1) || `${file} exited with code ${code}`));
-    });
-  });
-}
-
-/**
- * Isolated mode: Python imports nothing from the current folder or the user's folders. `-m` and `-c` search the current folder
- * first, which may contain anything.
- */
-const ISOLATED = '-I';
-
-/** Finds a Python that is new enough to create an environment. @param {string} cwd @returns {Promise<{ file: string, args: string[] } | undefined>} */
-async function basePython(cwd) {
-  const names = WINDOWS ? ['python', 'python3'] : ['python3', 'python', 'python3.14', 'python3.13', 'python3.12', 'python3.11'];
-  const pythons = [...names.map((file) => ({ file, args: /** @type {string[]} */ ([]) })), ...(WINDOWS ? [{ file: 'py', args: ['-3'] }] : [])];
-  for (const each of pythons) {
-    const check = 'import sys; print("new" if sys.version_info >= (3, 11) else "old")';
-    const answer = await run(each.file, [...each.args, ISOLATED, '-c', check], { cwd }).catch(() => '');
-    if (answer.trim() === 'new') return each;
-  }
-  return undefined;
-}
-
-/**
- * Creates the private environment, with progress that the user can see and cancel.
- * @param {string} storage @param {import('./host').Log} log
- */
-async function createEnvironment(storage, log) {
-  mkdirSync(storage, { recursive: true });
-  const base = await basePython(storage);
-  if (base === undefined) {
-    throw plainError(`${REQUIRED_PYTHON} was not found on this machine: install it, or set \`penstock.pythonPath\``, { code: MISSING });
-  }
-  const folder = privateEnvironment(storage);
-  const requirement = vscode.workspace.getConfiguration('penstock').get('package', 'penstock');
-  const steps = [
-    { title: 'creating an environment', file: base.file, args: [...base.args, ISOLATED, '-m', 'venv', '--clear', folder] },
-    {
-      title: `installing ${requirement}`,
-      file: pythonIn(folder),
-      args: [ISOLATED, '-m', 'pip', 'install', '--disable-pip-version-check', '--upgrade', requirement],
-    },
-  ];
-  const options = { location: vscode.ProgressLocation.Notification, title: 'Penstock', cancellable: true };
-  await vscode.window.withProgress(options, async (progress, token) => {
-    for (const { title, file, args } of steps) {
-      progress.report({ message: title });
-      log.info(`${title}: ${file} ${args.join(' ')}`);
-      await run(file, args, { cwd: storage, token, onLine: (text) => log.trace(text) });
-    }
-  });
-}
-
-module.exports = { startHost, createEnvironment, candidates, commandOf };
+module.exports = { startHost, candidates, commandOf };

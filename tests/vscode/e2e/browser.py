@@ -75,6 +75,11 @@ class Browser:
         values: list[str | None] = self.ask("attributes", selector=selector, name=name)
         return values
 
+    def loaded(self, selector: str) -> list[bool]:
+        """Return for each image whether the page shows it."""
+        images: list[bool] = self.ask("loaded", selector=selector)
+        return images
+
     def screenshot(self, name: str) -> Path:
         path = self._artefacts / f"{name}.png"
         self.ask("screenshot", path=str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,14 @@ def upstream() -> Iterator[ScriptedUpstream]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     return tmp_path_factory.mktemp(request.module.__name__.rpartition(".")[2])
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    """A free port, for the local gateway."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number: int = taken.getsockname()[1]
+    return number
 
 
 @pytest.fixture(scope="module")

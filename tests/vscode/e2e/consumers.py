@@ -75,6 +75,14 @@ class Consumer:
         """Start a command; its questions appear in the page."""
         self.order("command", command=command, words=words)
 
+    def commands(self) -> set[str]:
+        """Return the names of all commands."""
+        return set(self.order("commands"))
+
+    def install(self, vsix: Path) -> None:
+        """Install an extension from a file."""
+        self.order("install", file=str(vsix))
+
     def configure(self, name: str, value: Any) -> None:
         """Change a user setting."""
         self.order("configure", name=name, value=value)

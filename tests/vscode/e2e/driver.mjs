@@ -58,6 +58,7 @@ const METHODS = {
   type: ({ text }) => page.keyboard.insertText(text),
   texts: (place) => located(place).allInnerTexts(),
   attributes: ({ name, ...place }) => located(place).evaluateAll((all, key) => all.map((one) => one.getAttribute(key)), name),
+  loaded: (place) => located(place).evaluateAll((all) => all.map((one) => one.complete && one.naturalWidth > 0)),
   // Pages of markdown are frames in frames of the page.
   frames: () => Promise.all(page.frames().map((frame) => frame.evaluate(() => document.body?.innerText ?? '').catch(() => ''))),
   async drag({ from, to }) {

@@ -16,14 +16,18 @@ LARGEST = 150_000
 PAGES = {
     "docs/vscode.md": "docs/images/vscode-{name}.png",
     "vscode/README.md": "vscode/images/{name}.png",
+    "vscode/package.json": "vscode/images/{name}.png",
 }
-"""Each page has its own copy: the extension is packed without the rest of the repository."""
+"""The extension has its own copies: it is packed without the rest of the repository. `package.json` has the
+walkthrough."""
 
 PICTURES = {
     "chat": ("docs/vscode.md", "vscode/README.md"),
-    "models": ("docs/vscode.md",),
+    "walkthrough": ("docs/vscode.md",),
+    "connect": ("vscode/package.json",),
+    "models": ("docs/vscode.md", "vscode/package.json"),
     "effort": ("docs/vscode.md", "vscode/README.md"),
-    "status": ("docs/vscode.md", "vscode/README.md"),
+    "status": ("docs/vscode.md", "vscode/README.md", "vscode/package.json"),
     "error": ("docs/vscode.md",),
     "recent": ("docs/vscode.md",),
 }
@@ -37,7 +41,7 @@ def places(name: str) -> dict[str, Path]:
 
 def keep(name: str, taken: Path) -> None:
     """Copy a new screenshot into the documentation, if enabled."""
-    targets = places(name).values()
+    targets = set(places(name).values())
     size = taken.stat().st_size
     assert size < LARGEST, f"the picture {name} has {size} bytes"
     for target in targets if os.environ.get(WANTED) == "1" else ():

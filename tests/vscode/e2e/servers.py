@@ -124,6 +124,12 @@ def _environment(folder: Path, setup: Setup) -> dict[str, str]:
     return {**own, "HOME": str(folder / "home"), **setup.environment}
 
 
+def path_without_penstock() -> str:
+    """Remove `penstock` from the PATH: it would be found before the private environment."""
+    folders = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(each for each in folders if not (Path(each) / "penstock").exists())
+
+
 def _when_listening(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + LONGEST
     while not (found := LISTENING.search(log.read_text(errors="replace"))):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -27,8 +25,8 @@ from tests.gateway.upstream import ScriptedUpstream, said, streamed, until
 from tests.vscode.e2e.browser import Browser
 from tests.vscode.e2e.consumers import EXTENSION, ORDERS, Consumer
 from tests.vscode.e2e.install import Installed
-from tests.vscode.e2e.servers import Setup, code_server
-from tests.vscode.e2e.workbench import HOVER, QUICK, STATUS, TOAST, Workbench
+from tests.vscode.e2e.servers import Setup, code_server, path_without_penstock
+from tests.vscode.e2e.workbench import HOVER, INSTALLING, QUICK, STATUS, TOAST, Workbench
 
 pytestmark = pytest.mark.vscode
 
@@ -54,9 +52,6 @@ limits = "window:64k output:8k tools reasoning price:1.25/10/0.125"
 """
 READ = {"name": "read_gauge", "description": "To read.", "inputSchema": {"type": "object", "properties": {}}}
 KEY = "a-key-of-the-weir"
-INSTALLING = 180_000
-"""Milliseconds until waiting for pip fails. It is a limit, not a pause."""
-
 RUNNING = re.compile(r"^~\d[\d.k]* of \d[\d.k]* \(\d+%\)$")
 """The estimate, the limit, and the share of it."""
 
@@ -72,20 +67,6 @@ def endpoints(upstream: ScriptedUpstream, folder: Path) -> Iterator[dict[str, st
             config = CONFIG.format(url=upstream.url) + "".join(MODEL_CONFIG.format(model=m) for m in models)
             urls[group] = stack.enter_context(gateway(home, config=config)).url + "/v1"
         yield urls
-
-
-@pytest.fixture(scope="module")
-def port() -> int:
-    """A free port, set as the port of the local gateway."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        number: int = taken.getsockname()[1]
-    return number
-
-
-def path_without_penstock() -> str:
-    """Remove `penstock` from the PATH: it would be found before the private environment."""
-    folders = os.environ["PATH"].split(os.pathsep)
-    return os.pathsep.join(each for each in folders if not (Path(each) / "penstock").exists())
 
 
 @pytest.fixture(scope="module")

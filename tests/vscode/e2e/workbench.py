@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.vscode.e2e.browser import LONGEST, Browser
 from tests.vscode.e2e.consumers import Consumer
 
@@ -12,6 +14,11 @@ TOAST = ".notifications-toasts .notification-toast"
 STATUS = '.statusbar-item[id*="penstock.usage"]'
 HOVER = ".workbench-hover-container .monaco-hover"
 EDITOR = ".monaco-workbench .part.editor"
+STEPS = ".getting-started-step"
+PICTURE = ".getting-started-media img"
+
+INSTALLING = 180_000
+"""Milliseconds until waiting for pip fails. It is a limit, not a pause."""
 
 
 class Workbench:
@@ -73,3 +80,40 @@ class Workbench:
     def leave_status(self) -> None:
         self.browser.hover(EDITOR)
         self.browser.wait(f"{HOVER} table", state="hidden")
+
+
+class Walkthrough:
+    """The open walkthrough of an extension. The id of a step ends with the id in package.json."""
+
+    def __init__(self, browser: Browser, id: str) -> None:
+        self.browser, self.id = browser, id
+
+    def steps(self) -> list[str]:
+        """Wait for the steps and return their ids."""
+        self.browser.wait(STEPS)
+        ids = self.browser.attributes(STEPS, "data-step-id")
+        return [str(each).removeprefix(f"{self.id}#") for each in ids]
+
+    def select(self, step: str) -> None:
+        """Open a step; it shows its text and its picture."""
+        selector = f'{STEPS}[data-step-id="{self.id}#{step}"]'
+        self.browser.click(f"{selector} .step-title")
+        self.browser.wait(f"{selector}.expanded")
+
+    def wait_for_picture(self, text: str) -> None:
+        """Wait until the open step shows a picture with this text, not only the text."""
+        picture = f'{PICTURE}[alt="{text}"]'
+        self.browser.wait(picture)
+        self.browser.look(lambda: self.browser.loaded(picture) == [True])
+
+    def links(self) -> Sequence[str]:
+        """Return the buttons of the open step."""
+        return self.browser.texts(f"{STEPS}.expanded .monaco-button")
+
+    def follow(self, link: str) -> None:
+        """Press a button of the open step."""
+        self.browser.click(f"{STEPS}.expanded .monaco-button", link)
+
+    def is_complete(self, step: str) -> bool:
+        selector = f'[data-done-step-id="{self.id}#{step}"]'
+        return self.browser.attributes(selector, "aria-checked") == ["true"]

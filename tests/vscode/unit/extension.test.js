@@ -7,7 +7,9 @@ const path = require('node:path');
 const test = require('node:test');
 const { vscode, settings, extension, cancellation, scripted } = require('./fake');
 const { activate, deactivate } = extension('extension.js');
+const { wheelOf } = extension('environment.js');
 const { Gateway } = extension('gateway.js');
+const manifest = require('../../../vscode/package.json');
 
 const skip = process.platform === 'win32' ? 'the host is started by a shell script' : false;
 const CONFIGURATION = { endpoint: 'http://127.0.0.1:9/v1' };
@@ -20,28 +22,31 @@ function setHost(folder, mode) {
   fs.writeFileSync(settings.pythonPath, `#!/bin/sh\nexec "${file}" "${words[0]}" ${mode} "$@"\n`, { mode: 0o755 });
 }
 
-function context(folder) {
+function context(folder, state = {}) {
   const nothing = async () => undefined;
   return {
+    extensionPath: folder,
+    extension: { packageJSON: manifest },
     globalStorageUri: { fsPath: folder },
     subscriptions: [],
-    globalState: { get: () => undefined, update: nothing },
+    globalState: { get: (name) => state[name], update: async (name, value) => void (state[name] = value) },
     secrets: { get: nothing, store: nothing, delete: nothing },
   };
 }
 
-/** The activated extension, and what the editor does with it. */
-function opened(t, mode = 'good') {
+/** The activated extension, and what the editor does with it. @param {object} state what it has stored */
+function opened(t, mode = 'good', state = {}) {
   const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'penstock-')));
   setHost(folder, mode);
   const items = [];
   const { createStatusBarItem } = vscode.window;
   vscode.window.createStatusBarItem = () => (items.push(createStatusBarItem()), items.at(-1));
-  activate(context(folder));
+  activate(context(folder, state));
   const { provider } = vscode.lm;
   t.after(async () => {
     await deactivate();
     Object.assign(vscode.window, { createStatusBarItem, messages: [] });
+    vscode.commands.calls = [];
     Object.assign(vscode.workspace, { isTrusted: true, workspaceFolders: [] });
     for (const emitter of [vscode.workspace.trusted, vscode.workspace.changed]) emitter.listeners = [];
     for (const name of Object.keys(settings)) delete settings[name];
@@ -53,6 +58,11 @@ function opened(t, mode = 'good') {
     bar: items[0],
     run: (name) => vscode.commands.registered[`penstock.${name}`](),
     change: (name) => Promise.all(vscode.workspace.changed.listeners.map((hear) => hear({ affectsConfiguration: (each) => each === `penstock.${name}` }))),
+    askAll: (...configurations) =>
+      [undefined, ...configurations].reduce(
+        (before, configuration) => before.then(() => provider.provideLanguageModelChatInformation({ silent: true, configuration })),
+        Promise.resolve([]),
+      ),
     list: (configuration = CONFIGURATION) => provider.provideLanguageModelChatInformation({ silent: true, configuration }),
     ask: (model, id) => provider.provideLanguageModelChatResponse({ ...model, id }, [], { toolMode: 1 }, { report() {} }, cancellation().token),
   };
@@ -163,4 +173,171 @@ test('the editor asks for models again when a gateway is ready', { skip }, async
   provider.onDidChangeLanguageModelChatInformation(() => (fired += 1));
   await run('startGateway');
   assert.equal(fired, 1);
+});
+
+/** The context keys that were set. */
+const keys = () => vscode.commands.calls.filter(([name]) => name === 'setContext').map(([, key, value]) => value && key);
+
+test('"Get Started" opens the walkthrough, also in a workspace that is not trusted', { skip }, async (t) => {
+  const { run } = opened(t);
+  vscode.workspace.isTrusted = false;
+  await run('getStarted');
+  const [walkthrough] = manifest.contributes.walkthroughs;
+  const id = `${manifest.publisher}.${manifest.name}#${walkthrough.id}`;
+  assert.deepEqual(vscode.commands.calls, [['workbench.action.openWalkthrough', id, false]]);
+  assert.deepEqual(vscode.window.messages, []);
+});
+
+const OFFER = 'Penstock has no endpoint yet, so it offers no models.';
+
+test('without an endpoint the walkthrough is offered once per installation, and a click opens it', { skip }, async (t) => {
+  const state = {};
+  const { askAll } = opened(t, 'good', state);
+  const { showInformationMessage } = vscode.window;
+  t.after(() => Object.assign(vscode.window, { showInformationMessage }));
+  const offers = [];
+  vscode.window.showInformationMessage = async (text, button) => (offers.push(text), button);
+  await askAll();
+  assert.deepEqual(offers, [], 'the groups may still come');
+  for (let time = 0; time < 3; time += 1) await askAll();
+  assert.deepEqual(offers, [OFFER]);
+  assert.equal(vscode.commands.calls[0][0], 'workbench.action.openWalkthrough');
+  await deactivate();
+  const { askAll: askLater } = opened(t, 'good', state);
+  for (let time = 0; time < 3; time += 1) await askLater();
+  assert.deepEqual(offers, [OFFER]);
+});
+
+test('with an endpoint the walkthrough is not offered, and its first step is complete', { skip }, async (t) => {
+  const { askAll } = opened(t);
+  for (let time = 0; time < 3; time += 1) await askAll(CONFIGURATION);
+  assert.deepEqual(vscode.window.messages, []);
+  assert.deepEqual(keys(), ['penstock.hasConnected']);
+});
+
+test('a user who has opened the walkthrough is not offered it', { skip }, async (t) => {
+  const { askAll, run } = opened(t);
+  await run('getStarted');
+  for (let time = 0; time < 3; time += 1) await askAll();
+  assert.deepEqual(vscode.window.messages, []);
+});
+
+test('the first step is complete when the gateway has started', { skip }, async (t) => {
+  gateways(t);
+  const { run } = opened(t);
+  vscode.workspace.isTrusted = false;
+  await run('startGateway');
+  assert.deepEqual(keys(), []);
+  vscode.workspace.isTrusted = true;
+  await run('startGateway');
+  assert.deepEqual(keys(), ['penstock.hasConnected']);
+});
+
+test('the first step is complete when an endpoint was added, not when the question was cancelled', { skip }, async (t) => {
+  const { run } = opened(t);
+  await run('addEndpoint');
+  assert.deepEqual(keys(), []);
+  const { showQuickPick, showInputBox } = vscode.window;
+  t.after(() => Object.assign(vscode.window, { showQuickPick, showInputBox }));
+  vscode.window.showQuickPick = async (items) => items[0];
+  vscode.window.showInputBox = async ({ value }) => value ?? '';
+  await run('addEndpoint');
+  assert.deepEqual(keys(), ['penstock.hasConnected']);
+});
+
+test('the second step is complete when a model has answered, once', { skip }, async (t) => {
+  const { list, ask } = opened(t);
+  const [model] = await list();
+  await assert.rejects(ask(model, 'refused'), /Wait 3 s/);
+  assert.deepEqual(keys(), []);
+  for (let turn = 0; turn < 2; turn += 1) await ask(model, 'used');
+  assert.deepEqual(keys(), ['penstock.hasConnected', 'penstock.hasUsedModel']);
+});
+
+test('the third step is complete when usage was shown', { skip }, async (t) => {
+  const { run } = opened(t);
+  vscode.Uri = { from: (parts) => parts };
+  t.after(() => delete vscode.Uri);
+  await run('showUsage');
+  assert.deepEqual(keys(), ['penstock.hasShownUsage']);
+});
+
+/** A program that runs the scripted host, like the Python of an environment with Penstock. */
+function python(file) {
+  const { file: node, arguments: words } = scripted('good');
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  fs.writeFileSync(file, `#!/bin/sh\nexec "${node}" "${words[0]}" good "$@"\n`, { mode: 0o755 });
+  return file;
+}
+
+/** An extension with a wheel, on a machine where only programs of `bin` are found. */
+function withWheel(t, folder) {
+  const wheel = wheelOf(folder, manifest.version);
+  fs.mkdirSync(path.dirname(wheel));
+  fs.writeFileSync(wheel, 'a wheel');
+  const before = process.env.PATH;
+  process.env.PATH = path.join(folder, 'bin');
+  t.after(() => (process.env.PATH = before));
+  delete settings.pythonPath;
+}
+
+test('an update is offered once if the private environment is not that of this extension', { skip }, async (t) => {
+  const { folder, list, run } = opened(t);
+  withWheel(t, folder);
+  python(path.join(folder, 'python', 'bin', 'python'));
+  const { showInformationMessage } = vscode.window;
+  t.after(() => Object.assign(vscode.window, { showInformationMessage }));
+  const offers = [];
+  vscode.window.showInformationMessage = async (text, button) => (offers.push(text), button);
+  assert.equal((await list()).length, 1);
+  await run('restart');
+  assert.equal((await list()).length, 1);
+  assert.deepEqual(offers, ['Penstock: the Python backend (0.1) was not installed by this version of the extension.']);
+  assert.deepEqual(vscode.commands.calls, [['penstock.install']]);
+});
+
+test('no update is offered for a Python that is not the private environment', { skip }, async (t) => {
+  const { folder, list } = opened(t);
+  withWheel(t, folder);
+  python(path.join(folder, 'python', 'bin', 'python'));
+  python(path.join(folder, 'bin', 'penstock'));
+  assert.equal((await list()).length, 1);
+  assert.deepEqual(vscode.window.messages, []);
+});
+
+/** A `python3` whose environments run the scripted host. */
+function withPython3(t, folder) {
+  const source = python(path.join(folder, 'source'));
+  const create = `for last; do :; done; /bin/mkdir -p "$last/bin"; /bin/cp "${source}" "$last/bin/python"`;
+  const script = `#!/bin/sh\ncase "$*" in *version_info*) echo new;; *venv*) ${create};; esac\n`;
+  fs.mkdirSync(path.join(folder, 'bin'));
+  fs.writeFileSync(path.join(folder, 'bin', 'python3'), script, { mode: 0o755 });
+  vscode.window.withProgress = (_options, task) => task({ report() {} }, cancellation().token);
+  t.after(() => delete vscode.window.withProgress);
+}
+
+test('a gateway offers to install a missing Python, and starts after the installation', { skip }, async (t) => {
+  const started = gateways(t);
+  const { folder, run } = opened(t);
+  withWheel(t, folder);
+  withPython3(t, folder);
+  await run('startGateway');
+  await run('startGateway');
+  assert.deepEqual(vscode.window.messages.map((text) => /No Python with Penstock was found/.test(text)), [true, true]);
+  assert.deepEqual(started, []);
+  const { showWarningMessage } = vscode.window;
+  t.after(() => Object.assign(vscode.window, { showWarningMessage }));
+  vscode.window.showWarningMessage = async (_text, install) => install;
+  await run('startGateway');
+  assert.deepEqual(started, [folder]);
+});
+
+test('a request during an installation waits for it, and concurrent installations are one', { skip }, async (t) => {
+  const { folder, list, run } = opened(t);
+  withWheel(t, folder);
+  withPython3(t, folder);
+  const both = [run('install'), run('install')];
+  assert.equal((await list({ preset: 'vercel', apiKey: 'k' })).length, 1);
+  await Promise.all(both);
+  assert.deepEqual(vscode.window.messages, Array(2).fill('Penstock: the Python backend is installed and running.'));
 });

@@ -14,6 +14,14 @@ const MODELS = {
     for (const value of ['one ', 'two ', 'drei €']) say({ id, type: 'text', value });
     say({ id, type: 'done', result: { finish: 'stop', response_id: 'resp_1' }, usage: { recent: [{ response_id: 'resp_1', input: 7 }] } });
   },
+  used: (id) => {
+    say({ type: 'usage_changed', usage: { last: { outcome: 'completed' }, total: {} } });
+    MODELS.words(id);
+  },
+  refused: (id) => {
+    say({ type: 'usage_changed', usage: { last: { outcome: 'failed' }, total: {} } });
+    MODELS.failing(id);
+  },
   endless: (id) => {
     say({ id, type: 'text', value: 'first' });
     waiting.set(id, () => {

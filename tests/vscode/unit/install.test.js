@@ -6,7 +6,8 @@ const os = require('node:os');
 const path = require('node:path');
 const test = require('node:test');
 const { vscode, settings, extension, log, cancellation, scripted } = require('./fake');
-const { createEnvironment, startHost } = extension('python.js');
+const { createEnvironment, isOutdated, wheelOf } = extension('environment.js');
+const { startHost } = extension('python.js');
 const { programOf } = extension('program.js');
 
 const skip = process.platform === 'win32' ? 'the programs are shell scripts' : false;
@@ -42,6 +43,14 @@ function pythons(t, folder, pip) {
   return () => fs.readFileSync(calls, 'utf8').trim().split('\n');
 }
 
+/** An extension with a packed wheel. */
+function packed(folder, content = 'first build') {
+  const wheel = wheelOf(folder, '1.2.3');
+  fs.mkdirSync(path.dirname(wheel), { recursive: true });
+  fs.writeFileSync(wheel, content);
+  return wheel;
+}
+
 function withProgress(t, token) {
   vscode.window.withProgress = (_options, task) => task({ report() {} }, token);
   t.after(() => delete vscode.window.withProgress);
@@ -52,10 +61,76 @@ test('an installation runs in the folder of the extension and imports nothing fr
   const calls = pythons(t, folder, 'exit 0');
   withProgress(t, cancellation().token);
   const storage = path.join(folder, 'storage');
-  await createEnvironment(storage, log());
+  await createEnvironment(storage, packed(folder), log());
   const called = calls();
   assert.equal(called.length, 3);
   for (const call of called) assert.ok(call.startsWith(`${storage} -I -`), call);
+});
+
+const PIP = 'pip install --disable-pip-version-check';
+
+test('pip installs the wheel that comes with the extension by its path, never by its name', { skip }, async (t) => {
+  const folder = folderOf(t);
+  const calls = pythons(t, folder, 'exit 0');
+  withProgress(t, cancellation().token);
+  const wheel = packed(folder);
+  assert.ok(wheel.endsWith('penstock-1.2.3-py3-none-any.whl'));
+  await createEnvironment(path.join(folder, 'storage'), wheel, log());
+  assert.ok(calls().at(-1).endsWith(`${PIP} ${wheel}`), calls().at(-1));
+});
+
+test('the setting replaces the wheel that comes with the extension', { skip }, async (t) => {
+  const folder = folderOf(t);
+  const calls = pythons(t, folder, 'exit 0');
+  withProgress(t, cancellation().token);
+  settings.package = ' ./my-copy ';
+  t.after(() => delete settings.package);
+  await createEnvironment(path.join(folder, 'storage'), packed(folder), log());
+  assert.ok(calls().at(-1).endsWith(`${PIP} ./my-copy`), calls().at(-1));
+});
+
+test('without a wheel nothing is installed, and the error says what to do', { skip }, async (t) => {
+  const folder = folderOf(t);
+  pythons(t, folder, 'exit 0');
+  withProgress(t, cancellation().token);
+  const storage = path.join(folder, 'storage');
+  const error = await createEnvironment(storage, wheelOf(folder, '1.2.3'), log()).catch((thrown) => thrown);
+  assert.match(error.message, /`make vsix`, or set `penstock\.package` or `penstock\.pythonPath`$/);
+  assert.deepEqual([error.reason, fs.existsSync(storage), fs.existsSync(path.join(folder, 'calls'))], ['wheel_not_found', false, false]);
+});
+
+test('an environment is outdated if its wheel is another one, even of the same version', { skip }, async (t) => {
+  const folder = folderOf(t);
+  pythons(t, folder, 'exit 0');
+  withProgress(t, cancellation().token);
+  const storage = path.join(folder, 'storage');
+  const wheel = packed(folder);
+  assert.equal(isOutdated(storage, wheel), true, 'an earlier version of the extension left no record');
+  await createEnvironment(storage, wheel, log());
+  assert.equal(isOutdated(storage, wheel), false);
+  packed(folder, 'second build');
+  assert.equal(isOutdated(storage, wheel), true);
+  await createEnvironment(storage, wheel, log());
+  assert.equal(isOutdated(storage, wheel), false);
+});
+
+test('an environment with the package of the setting is never outdated, nor one of an extension without a wheel', (t) => {
+  const folder = folderOf(t);
+  assert.equal(isOutdated(folder, wheelOf(folder, '1.2.3')), false);
+  const wheel = packed(folder);
+  settings.package = './my-copy';
+  t.after(() => delete settings.package);
+  assert.equal(isOutdated(folder, wheel), false);
+});
+
+test('a failed installation leaves no record of the wheel', { skip }, async (t) => {
+  const folder = folderOf(t);
+  pythons(t, folder, 'echo "no space left"; exit 1');
+  withProgress(t, cancellation().token);
+  const storage = path.join(folder, 'storage');
+  const wheel = packed(folder);
+  await assert.rejects(createEnvironment(storage, wheel, log()), /no space left/);
+  assert.equal(isOutdated(storage, wheel), true);
 });
 
 test('a cancelled installation reports that, not the last output of pip', { skip, timeout: 20_000 }, async (t) => {
@@ -64,7 +139,7 @@ test('a cancelled installation reports that, not the last output of pip', { skip
   const { token, cancel } = cancellation();
   withProgress(t, token);
   const stopping = { ...log(), trace: (text) => text.includes('Collecting') && cancel() };
-  const error = await createEnvironment(path.join(folder, 'storage'), stopping).catch((thrown) => thrown);
+  const error = await createEnvironment(path.join(folder, 'storage'), packed(folder), stopping).catch((thrown) => thrown);
   assert.deepEqual([error.message, error.reason], ['The installation was cancelled', 'cancelled']);
 });
 

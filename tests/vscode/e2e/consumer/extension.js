@@ -57,6 +57,12 @@ const ORDERS = {
   async command({ command, words }) {
     void vscode.commands.executeCommand(command, ...(words ?? []));
   },
+  async commands() {
+    return vscode.commands.getCommands(true);
+  },
+  async install({ file }) {
+    await vscode.commands.executeCommand('workbench.extensions.installExtension', vscode.Uri.file(file));
+  },
   async configure({ name, value }) {
     await vscode.workspace.getConfiguration().update(name, value, vscode.ConfigurationTarget.Global);
   },
