@@ -251,8 +251,8 @@ def test_listeners_hear_of_every_change_with_its_endpoint() -> None:
     all_limits, heard = LearnedLimits(), list[str]()
     all_limits.on_change(heard.append)
     limits = all_limits.at(URL)
-    limits.learn(info(), 48_000)
-    limits.learn(info(), 48_000)  # not a change
+    assert limits.learn(info(), 48_000)
+    assert limits.learn(info(), 48_000)  # the same, so it is not a change
     limits.forget(["another"])
     assert heard == [URL]
     limits.forget()

@@ -150,6 +150,21 @@ def test_a_refused_follow_up_teaches_the_limit_and_is_retried_with_the_full_hist
     run(scenario())
 
 
+def test_the_error_of_a_turn_that_is_refused_twice_says_that_the_limit_is_learned() -> None:
+    async def scenario() -> None:
+        host = Host(markers=True, endpoint="http://here/v1")
+        marker = marker_part(MODEL, "http://here/v1", "resp_0")
+        messages = [*HELLO, ChatMessage(Role.ASSISTANT, [marker, TextPart("Hi.")]), user("And now?")]
+        settings: dict[str, Any] = {"limits": memory(), "override": NOT_SET, "host": host}
+        async with scripted_provider(TOO_LONG, TOO_LONG, **settings) as (provider, server):
+            with pytest.raises(ContextOverflowError) as caught:
+                await provider.provide_response(MODEL, messages)
+        assert caught.value.is_limit_learned
+        assert len(server.asked) == 2
+
+    run(scenario())
+
+
 def test_an_overflow_without_a_size_has_our_estimate_unless_it_contradicts_the_limit() -> None:
     async def scenario() -> None:
         async with scripted_provider(WITHOUT_NUMBERS, ANOTHER, TOO_LONG, override=OVERRIDE) as (provider, _):

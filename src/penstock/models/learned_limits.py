@@ -161,7 +161,7 @@ class EndpointLimits:
         return self._limits.of(self.endpoint)
 
     def learn(self, info: ModelInfo, limit: int | None, refused: int | None = None) -> bool:
-        """Learn the limit that an error names; return whether this changes the model's window.
+        """Learn the limit that an error names; return whether it is below the window in `info`.
 
         `refused` is the size of the refused conversation. A limit that is not below the window, or below the
         refused size, is something else; a window that the user has set stays.
@@ -172,7 +172,7 @@ class EndpointLimits:
             return False
         known = self.all().get(info.id)
         if known is not None and known.limit == limit:
-            return False
+            return limit < info.context_window  # it was learned since then
         if known is None and limit >= info.context_window:
             return False
         return self._limits.put(self.endpoint, info.id, limit, refused)

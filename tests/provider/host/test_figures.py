@@ -145,6 +145,8 @@ def test_the_tooltip_says_when_a_limit_was_learned(learned: LearnedLimit, explai
         (ModelFacts(window=1_048_576, tool_calling=False, image_input=True), "vision · 1M"),
         (ModelFacts(window=1_500_000), "tools · 1.5M"),
         (ModelFacts(window=8_192, tool_calling=False), "8K"),
+        (ModelFacts(window=65_536), "tools · 66K"),
+        (ModelFacts(window=999_999), "tools · 1M"),
         (ModelFacts(window=512), "tools · 512"),
     ],
 )

@@ -54,6 +54,15 @@ class Chat:
         self.browser.click(f"{PICKER} .monaco-list-row", name)
         self.wait_for_model(name)
 
+    def show_tooltip(self, name: str, words: str) -> None:
+        """Open the picker, and hover over a model until these words are shown."""
+        self.browser.click(f"{MODEL} .model-picker-name")
+        self.browser.wait(f"{PICKER} input")
+        self.browser.type(name)
+        self.browser.wait(f"{PICKER} .monaco-list-row", name)
+        self.browser.hover(f"{PICKER} .monaco-list-row.action")
+        self.browser.wait("body", words)
+
     def show_efforts(self) -> None:
         """Open the effort part of the picker."""
         self.browser.click(EFFORT)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,12 @@ LARGE, SMALL = "millstream", "puddle"
 SMALL_WINDOW = 48_000
 """The agent's prompt and tool descriptions use about half of it."""
 
+UNKNOWN, UNKNOWN_WINDOW = "backwater", 40_000
+"""A model whose window no source has: it is below the default."""
+
+THINKER = "undertow"
+"""A model that reasons, with no list of its efforts."""
+
 RING = ".chat-context-usage-widget"
 
 CONFIG = f"""
@@ -59,6 +67,13 @@ limits = "window:100k output:8k tools reasoning efforts:low/medium/high price:1.
 [models.{SMALL}]
 target = "chat"
 limits = "window:{SMALL_WINDOW} output:4k tools"
+
+[models.{UNKNOWN}]
+target = "chat"
+
+[models.{THINKER}]
+target = "chat"
+limits = "window:100k reasoning images"
 """
 
 
@@ -74,7 +89,7 @@ def window(installed: Installed, upstream: ScriptedUpstream, folder: Path, page:
             page.open(server.page, OPTIONS)
             chat = Chat(page)
             chat.widen()
-            chat.wait_for_model(LARGE, SMALL, "Demo", "demo")
+            chat.wait_for_model(LARGE, SMALL, UNKNOWN, THINKER, "Demo", "demo")
             yield chat
 
 
@@ -180,9 +195,13 @@ def test_an_error_is_one_readable_sentence(chat: Chat, upstream: ScriptedUpstrea
 
 
 class SmallModel:
-    """Returns long answers, and rejects a prompt that is longer than its context window."""
+    """Returns long answers, and rejects a prompt that is longer than its context window.
 
-    def __init__(self) -> None:
+    `error` is the message, with the `tokens` of the prompt.
+    """
+
+    def __init__(self, window: int, error: str, words: int) -> None:
+        self._window, self._error, self._words = window, error, words
         self.refused = 0
         self.prompts: list[int] = []
         self.summaries = 0
@@ -192,17 +211,17 @@ class SmallModel:
         tokens = len(asked.body) // 4
         self.prompts.append(tokens)
         self.summaries += "summar" in str(asked.json["messages"][-1]["content"]).lower()
-        if tokens > SMALL_WINDOW:
+        if tokens > self._window:
             self.refused += 1
-            await answer(400, {"error": {"message": "Input is too long for requested model."}})(connection)
+            await answer(400, {"error": {"message": self._error.format(tokens=tokens)}})(connection)
             return
-        words = text("It is a long story of water. " * 500)
-        for step in streamed(*words, STOP, usage(tokens, 3_500)):
+        words = text("It is a long story of water. " * (self._words // 7))
+        for step in streamed(*words, STOP, usage(tokens, self._words)):
             await step(connection)
 
 
 def test_a_long_conversation_fits_a_small_window(chat: Chat, upstream: ScriptedUpstream) -> None:
-    model = SmallModel()
+    model = SmallModel(SMALL_WINDOW, "Input is too long for requested model.", 3_500)
     upstream.play(SMALL, [model])
     chat.choose_model(SMALL)
     answers = [chat.ask(f"Tell me chapter {chapter}.") for chapter in range(1, 9)]
@@ -212,3 +231,57 @@ def test_a_long_conversation_fits_a_small_window(chat: Chat, upstream: ScriptedU
     assert model.summaries > 0
     assert model.prompts[-1] < max(model.prompts)
     assert all("It is a long story of water." in each for each in answers)
+
+
+def test_an_overflow_teaches_the_limit_and_the_conversation_goes_on(
+    chat: Chat, upstream: ScriptedUpstream
+) -> None:
+    error = (
+        f"This model's maximum context length is {UNKNOWN_WINDOW} tokens. However, you requested {{tokens}}."
+    )
+    model = SmallModel(UNKNOWN_WINDOW, error, 8_000)
+    upstream.play(UNKNOWN, [model])
+    chat.choose_model(UNKNOWN)
+    chat.show_tooltip(UNKNOWN, "61,440 tokens in, 4,096 out (a default, because no source has it)")
+    chat.browser.screenshot("default-window")
+    chat.close_picker()
+    answers, chapters = list[str](), count(1)
+    while not model.refused:
+        answers.append(chat.ask(f"Tell me chapter {next(chapters)}."))
+    chat.browser.screenshot("refused")
+    *told, refusal = answers
+    assert all("It is a long story of water." in each for each in told)
+    sentence = refusal.partition("Reason: ")[2].splitlines()[0]
+    assert sentence == (
+        f"The conversation is too long ({model.prompts[-1]:,} tokens; the model's limit is "
+        f"{UNKNOWN_WINDOW:,}, which is now known): try again, start a new one, or attach less."
+    )
+
+    chat.show_tooltip(UNKNOWN, f"35,904 tokens in, 4,096 out (learned on {datetime.now(UTC):%Y-}")
+    chat.browser.screenshot("learned-window")
+    chat.close_picker()
+    refused = model.refused
+    after = [chat.ask(f"Tell me chapter {next(chapters)}.") for _ in range(4)]
+    chat.browser.screenshot("learned-conversation")
+    assert all("It is a long story of water." in each for each in after)
+    assert model.refused == refused
+    assert model.summaries > 0
+
+
+def test_a_reasoning_model_without_listed_efforts_has_a_picker(
+    chat: Chat, upstream: ScriptedUpstream
+) -> None:
+    upstream.play(THINKER, streamed(*said("I have thought about it.")))
+    chat.choose_model(THINKER)
+    chat.show_efforts()
+    chat.browser.screenshot("default-efforts")
+    shown = "\n".join(chat.browser.texts(f"{PICKER} .monaco-list-row"))
+    assert [word for word in ("Automatic", "Low", "Medium", "High") if word not in shown] == []
+    chat.choose_effort("Low")
+    chat.ask("Think about it.")
+    assert upstream.asked_for(THINKER)[-1].json["reasoning_effort"] == "low"
+    chat.show_tooltip(THINKER, "100K")
+    chat.browser.screenshot("capabilities")
+    (row,) = chat.browser.texts(f"{PICKER} .monaco-list-row.action")
+    chat.close_picker()
+    assert "vision, tools, thinking · 100K" in row

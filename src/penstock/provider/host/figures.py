@@ -94,9 +94,9 @@ def _explained(info: ModelInfo) -> str:
 
 
 def _short(tokens: int) -> str:
-    """Return a number of tokens as people say it: 200K, 1M."""
-    if tokens < 1_000_000:
-        return f"{tokens // 1000}K" if tokens >= 1000 else str(tokens)
+    """Return a number of tokens as VS Code shows it: 200K, 1M."""
+    if tokens < 999_500:
+        return f"{round(tokens / 1000)}K" if tokens >= 1000 else str(tokens)
     return f"{tokens / 1_000_000:.1f}".removesuffix(".0") + "M"
 
 
