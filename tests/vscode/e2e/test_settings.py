@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.vscode.e2e.chat import LAST, OPTIONS, SETTINGS, Chat
 from tests.vscode.e2e.consumers import EXTENSION, ORDERS, Consumer
 from tests.vscode.e2e.install import Installed
 from tests.vscode.e2e.servers import Setup, code_server
-from tests.vscode.e2e.workbench import QUICK, ROW, Workbench
+from tests.vscode.e2e.workbench import Workbench
 
 pytestmark = pytest.mark.vscode
 
@@ -43,14 +44,26 @@ def endpoint(upstream: ScriptedUpstream) -> ScriptedUpstream:
 
 
 @pytest.fixture(scope="module")
+def log(folder: Path) -> Path:
+    """Return a file with the log of the Python backend.
+
+    Output channels are files of a native module, which this VS Code is installed without.
+    """
+    return folder / "host.log"
+
+
+@pytest.fixture(scope="module")
 def window(
-    installed: Installed, endpoint: ScriptedUpstream, folder: Path, page: Browser
+    installed: Installed, endpoint: ScriptedUpstream, folder: Path, log: Path, page: Browser
 ) -> Iterator[Workbench]:
     orders = folder / "orders"
     orders.mkdir()
+    program = folder / "penstock"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m penstock "$@" 2>>"{log}"\n')
+    program.chmod(0o755)
     setup = Setup(
         extensions=(OURS, EXTENSION),
-        settings={**SETTINGS, "penstock.pythonPath": sys.executable, "penstock.logLevel": "trace"},
+        settings={**SETTINGS, "penstock.pythonPath": str(program), "penstock.logLevel": "trace"},
         groups=[{"name": "Weir", "vendor": "penstock", "endpoint": f"{endpoint.url}/v1"}],
         environment={ORDERS: str(orders)},
     )
@@ -172,6 +185,21 @@ def test_system_messages_can_be_developer_messages(
     assert roles == ["system", "developer"]
 
 
+def test_the_trace_has_the_events_of_a_turn_and_no_content(
+    chat: Chat, endpoint: ScriptedUpstream, log: Path
+) -> None:
+    endpoint.play(MODEL, cited("The canary sings.", (LOCK, "Canary")))
+    chat.ask("Does the canary sing?")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    traced = [line for line in lines if line["level"] == "trace"]
+    traced = [line for line in traced if line["id"] == traced[-1]["id"]]
+    (delta,) = (line for line in traced if line["message"] == "response.output_text.delta")
+    assert (delta["item"], delta["index"], delta["parts"]) == ("msg_1", 0, [{"kind": "text", "size": 17}])
+    (end,) = (line for line in traced if line["message"] == "response.completed")
+    assert [part["kind"] for part in end["parts"]] == ["text"]  # the list of sources
+    assert "canary" not in log.read_text().lower()
+
+
 HOSTILE = f"| The weir is closed, key {KEY} of http://a:b@x.example/?token=c. $(flame) [x](command:quit)"
 
 
@@ -187,37 +215,9 @@ def test_a_hostile_error_in_recent_turns_is_short_and_masked(
     assert "The weir is closed, key [key] of http://[key]@x.example/?token=[key]" in row
     assert "$ (flame)" in row
     assert len(row) < 600
-    workbench.pick(RECENT, MODEL)
+    workbench.pick(RECENT, "The weir is closed")
     workbench.shown("The weir is closed, key [key]", "invalid_request")
     workbench.browser.screenshot("hostile-page")
     shown = "\n".join(workbench.browser.frames())
     assert KEY not in shown
     assert "token=c" not in shown
-
-
-def test_the_trace_has_the_events_of_a_turn_and_no_content(
-    chat: Chat, workbench: Workbench, endpoint: ScriptedUpstream, folder: Path
-) -> None:
-    workbench.consumer.command("workbench.action.setLogLevel")
-    workbench.browser.wait(f"{QUICK} input")
-    workbench.browser.type("Penstock")  # the list is longer than its box
-    workbench.browser.click(ROW, "Penstock")
-    workbench.browser.click(ROW, "Trace")
-    workbench.browser.wait(QUICK, state="hidden")
-    endpoint.play(MODEL, cited("The canary sings.", (LOCK, "Canary")))
-    chat.ask("Does the canary sing?")
-    workbench.run("showLog")
-
-    def log() -> str:
-        files = (folder / "vscode").rglob("Penstock.log")
-        return "".join(file.read_text() for file in files)
-
-    workbench.browser.look(lambda: "response.completed" in log())
-    workbench.browser.screenshot("trace")
-    traced = [line for line in log().splitlines() if "[trace]" in line]
-    text = "\n".join(traced)
-    assert '"sequence":4,"item":"msg_1","index":0,"parts":[{"kind":"text","size":17}]' in text
-    assert "response.output_text.annotation.added" in text
-    assert f"{MODEL}: request " in text
-    assert "reported text, size 17" in text
-    assert "canary" not in log().lower()
