@@ -50,6 +50,7 @@ FINAL: list[OpenResponsesError] = [
     ServerError("", status=400, code="tool_use_failed"),
     NetworkError("", phase="connect", code="certificate_error"),
     NetworkError("", phase="connect", code="tls_error"),
+    ServerError("", status=502, code="upstream_not_found"),
     NetworkError("", phase="connect", code="proxy_error", status=407),
     ProtocolError(""),
     ProtocolError("", code="redirected", status=302),

@@ -52,13 +52,13 @@ EXPLAINED: list[tuple[str, bytes, str]] = [
     (
         "application/json",
         b'{"status":"ok"}',
-        f'JSON that is no answer (application/json: “{{"status":"ok"}}”) {FOR}: check the base URL',
+        f'JSON that is not an answer (application/json: “{{"status":"ok"}}”) {FOR}: check the base URL',
     ),
 ]
 
 
 @pytest.mark.parametrize(("content_type", "body", "words"), EXPLAINED)
-def test_what_is_no_answer_of_an_api_is_named_with_its_content_type_and_the_base_url(
+def test_what_is_not_an_answer_of_an_api_is_named_with_its_content_type_and_the_base_url(
     content_type: str, body: bytes, words: str
 ) -> None:
     assert message_for(content_type, body) == f"the upstream returned {words}"

@@ -67,15 +67,19 @@ NO_ANSWERS: dict[str, tuple[Any, str, str]] = {
     "text": (b"OK", "text/plain", "text (text/plain: “OK”)"),
     "an empty body": (b"", "text/html", "HTTP 200 and an empty body (text/html)"),
     "an empty body without a type": (b"", "", "HTTP 200 and an empty body (no content type)"),
-    "an empty list": (b"[]", "application/json", "JSON that is no answer (application/json: “[]”)"),
+    "an empty list": (b"[]", "application/json", "JSON that is not an answer (application/json: “[]”)"),
     "a word": (b'"ok"', "application/json", 'text (application/json: “"ok"”)'),
-    "a health check": (b'{"status":"ok"}', "application/json", "JSON that is no answer (application/json"),
+    "a health check": (
+        b'{"status":"ok"}',
+        "application/json",
+        "JSON that is not an answer (application/json",
+    ),
     "blank lines": (b"\n" * 70_000, "text/plain", "HTTP 200 and an empty body (text/plain)"),
 }
 
 
 @pytest.mark.parametrize("kind", NO_ANSWERS)
-def test_what_is_no_answer_of_an_api_fails_with_its_content_type_and_the_address(kind: str) -> None:
+def test_what_is_not_an_answer_of_an_api_fails_with_its_content_type_and_the_address(kind: str) -> None:
     body, content_type, words = NO_ANSWERS[kind]
 
     async def main() -> None:

@@ -168,9 +168,10 @@ def tls_not_supported(server: str) -> NetworkError:
     return NetworkError(TLS_NOT_SUPPORTED.format(place=server), code="tls_error", phase="connect")
 
 
-def names_the_scheme(message: str) -> bool:
-    """Return whether a message says which scheme the server expects."""
-    return any(text.partition("}")[2] in message for text in (TLS_REQUIRED, TLS_NOT_SUPPORTED))
+def scheme_in(message: str) -> str:
+    """Return the scheme that a server expects, if a message says so; else ""."""
+    schemes = {"https": TLS_REQUIRED, "http": TLS_NOT_SUPPORTED}
+    return next((name for name, text in schemes.items() if text.partition("}")[2] in message), "")
 
 
 def is_not_tls(error: ssl.SSLError) -> bool:

@@ -95,7 +95,7 @@ def not_an_answer(who: str, answer: ReceivedAnswer, head: bytes, wanted: str = "
     elif is_web_page(text) or text.startswith("<"):
         what = f"a web page ({kind}{_titled(title_of(text))})"
     else:
-        what = f"{'JSON that is no answer' if text[0] in '{[' else 'text'} ({kind}: {_short(text)})"
+        what = f"{'JSON that is not an answer' if text[0] in '{[' else 'text'} ({kind}: {_short(text)})"
     asked = secrets.mask(str(answer.asked))
     cause = ", which may be a web interface, a proxy or a login page" if text.startswith("<") else ""
     return f"{who} returned {what} instead of {wanted} for {asked}{cause}: {answer.asked.remedy}"

@@ -60,7 +60,7 @@ BEFORE_OUTPUT: dict[str, tuple[Script, str]] = {
     "a web page": ([answer(200, b"<html><title>Hi</title>", "text/html")], "upstream_invalid"),
     "text": ([answer(200, b"OK", "text/plain")], "upstream_invalid"),
     "an empty body": ([answer(200, b"", "")], "upstream_invalid"),
-    "JSON that is no answer": ([answer(200, {"status": "ok"})], "upstream_invalid"),
+    "JSON that is not an answer": ([answer(200, {"status": "ok"})], "upstream_invalid"),
     "a reset": ([cut], "upstream_truncated"),
     "nothing": (streamed(done=False), "upstream_empty"),
     "an error in the first frame": (streamed({"error": {"message": "broken"}}), "server_error"),

@@ -62,9 +62,9 @@ NO_ANSWERS: dict[str, tuple[Script, str]] = {
     "an empty body": ([answer(200, b"", "text/html")], "HTTP 200 and an empty body (text/html)"),
     "an empty body without a type": ([answer(200, b"", "")], "HTTP 200 and an empty body (no content type)"),
     "no content": ([answer(204)], "HTTP 204 and an empty body"),
-    "an object": ([answer(200, {"status": "ok"})], "JSON that is no answer (application/json"),
+    "an object": ([answer(200, {"status": "ok"})], "JSON that is not an answer (application/json"),
     "a word": ([answer(200, b'"ok"', "application/json")], 'text (application/json: “"ok"”)'),
-    "a list": ([answer(200, [])], "JSON that is no answer (application/json: “[]”)"),
+    "a list": ([answer(200, [])], "JSON that is not an answer (application/json: “[]”)"),
     "a redirect": ([answer(302, location="/login?token=s3cret")], "/login, which is not followed"),
     "a redirect to nowhere": ([answer(301)], "HTTP 301 without an address"),
 }

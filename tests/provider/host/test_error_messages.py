@@ -102,12 +102,17 @@ CASES: list[tuple[OpenResponsesError, str, str]] = [
     (
         tls_required("h:1"),
         "",
-        "wrong scheme: the server at h:1 requires TLS: use https:// in its address instead of http://.",
+        "Use https:// instead of http://: the server at h:1 requires TLS.",
     ),
     (
         tls_not_supported("h:1"),
         "",
-        "the server at h:1 does not support TLS: use http:// in its address instead of https://.",
+        "Use http:// instead of https://: the server at h:1 does not support TLS.",
+    ),
+    (
+        ServerError(f"{tls_required('h:1').message} (request req_1)", code="tls_error", status=502),
+        "",
+        "Use https:// instead of http://: the server at h:1 requires TLS.",
     ),
     (NetworkError("x", code="tls_error", phase="connect"), "", "should its URL begin with http:// or"),
     (

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from penstock.errors import DecodeError, OpenResponsesError
 from penstock.net.masking import mask_likely_secrets
-from penstock.net.network_errors import names_the_scheme
+from penstock.net.network_errors import scheme_in
 from penstock.parts.wire import JSON, error_to_json
 
 BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
@@ -37,9 +37,9 @@ class ErrorText(Struct, frozen=True):
     """The kind of an error and the sentence for it.
 
     `{detail}` is the first sentence of the endpoint's message in brackets, `{reason}` the same without
-    brackets, `{message}` the full message. `{key}` is the group's key, `{and_model}` the model if there is
-    one. A sentence that asks a question, or that explains the cause itself, does not quote the endpoint: its
-    message may mention settings that an editor does not have.
+    brackets, `{message}` the full message, `{cause}` its part before the remedy. `{key}` is the group's key,
+    `{and_model}` the model if there is one. A sentence that asks a question, or that explains the cause
+    itself, does not quote the endpoint: its message may mention settings that an editor does not have.
     """
 
     kind: str
@@ -109,7 +109,9 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "tls_error": ErrorText(
         "", "The TLS connection to {endpoint} failed: should its URL begin with http:// or https://?"
     ),
-    "tls_error.scheme": ErrorText("", "The URL begins with the wrong scheme: {message}"),
+    # The remedy comes first, because VS Code shows only the beginning of an error of the list of models.
+    "tls_error.https": ErrorText("", "Use https:// instead of http://: {cause}"),
+    "tls_error.http": ErrorText("", "Use http:// instead of https://: {cause}"),
     "proxy_error": ErrorText(
         "", "The proxy for {endpoint} refused the connection: check the proxy settings{detail}"
     ),
@@ -186,8 +188,7 @@ def _own_error(code: str, name: str, message: str) -> JSON:
 
 def _text_of(error: OpenResponsesError) -> ErrorText:
     kind, phase = error.default_code, error.phase
-    if names_the_scheme(error.message):
-        phase = "scheme"
+    phase = scheme_in(error.message) or phase
     codes = (f"{error.code}.{phase}", error.code, f"{kind}.{phase}", kind)
     return next(ERROR_TEXTS[code] for code in codes if code in ERROR_TEXTS)
 
@@ -201,6 +202,7 @@ def error_sentence(error: OpenResponsesError, context: ErrorContext) -> str:
     group = f"the group “{context.group}”" if context.group else "the endpoint"
     filled = text.sentence.format(
         message=readable or no_reason,
+        cause=readable.partition(": use ")[0],
         reason=first or no_reason,
         detail=_in_brackets(first),
         endpoint=context.endpoint,
