@@ -18,7 +18,7 @@ from tests.vscode.e2e.consumers import EXTENSION, ORDERS, Consumer
 from tests.vscode.e2e.install import Installed
 from tests.vscode.e2e.package_index import PackageIndex, package_index
 from tests.vscode.e2e.servers import Setup, code_server, path_without_penstock
-from tests.vscode.e2e.workbench import EDITOR, INSTALLING, QUICK, TOAST, Walkthrough, Workbench
+from tests.vscode.e2e.workbench import INSTALLING, PARTS, QUICK, TOAST, Walkthrough, Workbench
 from tests.vscode.packed import VSIX, WHEEL, faults
 
 pytestmark = pytest.mark.vscode
@@ -107,13 +107,18 @@ def test_the_walkthrough_is_offered_after_the_installation_and_shows_three_steps
 
     walkthrough.select("connect")
     walkthrough.wait_for_picture(STEPS["connect"]["media"]["altText"])
-    window.browser.picture("walkthrough", EDITOR)
+    window.browser.picture("walkthrough", *PARTS)
     walkthrough.follow("Add a Model Endpoint")
     window.rows("where are the models?")
-    window.browser.picture("connect", QUICK)
     window.browser.press("Escape")
     window.browser.wait(QUICK, state="hidden")
     assert not any(walkthrough.is_complete(step) for step in STEPS)
+
+    window.clear()
+    window.run("addEndpoint")
+    window.rows("where are the models?")
+    window.browser.picture("connect", QUICK)
+    window.browser.press("Escape")
 
 
 def _commands(description: str) -> list[str]:

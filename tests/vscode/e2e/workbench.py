@@ -16,6 +16,8 @@ HOVER = ".workbench-hover-container .monaco-hover"
 EDITOR = ".monaco-workbench .part.editor"
 STEPS = ".getting-started-step"
 PICTURE = ".getting-started-media img"
+PARTS = (".getting-started-category:visible", ".getting-started-detail-container", PICTURE)
+"""The title, the steps and the picture of a walkthrough."""
 
 INSTALLING = 180_000
 """Milliseconds until waiting for pip fails. It is a limit, not a pause."""
