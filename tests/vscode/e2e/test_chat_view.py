@@ -249,8 +249,8 @@ def test_an_overflow_teaches_the_limit_and_the_conversation_goes_on(
     while not model.refused:
         answers.append(chat.ask(f"Tell me chapter {next(chapters)}."))
     chat.browser.screenshot("refused")
-    *told, refusal = answers
-    assert all("It is a long story of water." in each for each in told)
+    *chapters_before, refusal = answers
+    assert all("It is a long story of water." in each for each in chapters_before)
     sentence = refusal.partition("Reason: ")[2].splitlines()[0]
     assert sentence == (
         f"The conversation is too long ({model.prompts[-1]:,} tokens; the model's limit is "
