@@ -305,15 +305,17 @@ test('no update is offered for a Python that is not the private environment', { 
   assert.deepEqual(vscode.window.messages, []);
 });
 
-/** A `python3` whose environments run the scripted host. */
+/** A `python3` whose environments run the scripted host. Returns a function that lists the created environments. */
 function withPython3(t, folder) {
   const source = python(path.join(folder, 'source'));
-  const create = `for last; do :; done; /bin/mkdir -p "$last/bin"; /bin/cp "${source}" "$last/bin/python"`;
+  const created = path.join(folder, 'created');
+  const create = `for last; do :; done; echo "$last" >> "${created}"; /bin/mkdir -p "$last/bin"; /bin/cp "${source}" "$last/bin/python"`;
   const script = `#!/bin/sh\ncase "$*" in *version_info*) echo new;; *venv*) ${create};; esac\n`;
   fs.mkdirSync(path.join(folder, 'bin'));
   fs.writeFileSync(path.join(folder, 'bin', 'python3'), script, { mode: 0o755 });
   vscode.window.withProgress = (_options, task) => task({ report() {} }, cancellation().token);
   t.after(() => delete vscode.window.withProgress);
+  return () => fs.readFileSync(created, 'utf8').trim().split('\n');
 }
 
 test('a gateway offers to install a missing Python, and starts after the installation', { skip }, async (t) => {
@@ -335,9 +337,10 @@ test('a gateway offers to install a missing Python, and starts after the install
 test('a request during an installation waits for it, and concurrent installations are one', { skip }, async (t) => {
   const { folder, list, run } = opened(t);
   withWheel(t, folder);
-  withPython3(t, folder);
+  const created = withPython3(t, folder);
   const both = [run('install'), run('install')];
   assert.equal((await list({ preset: 'vercel', apiKey: 'k' })).length, 1);
   await Promise.all(both);
+  assert.deepEqual(created(), [path.join(folder, 'python')]);
   assert.deepEqual(vscode.window.messages, Array(2).fill('Penstock: the Python backend is installed and running.'));
 });

@@ -87,6 +87,8 @@ test('the setting replaces the wheel that comes with the extension', { skip }, a
   t.after(() => delete settings.package);
   await createEnvironment(path.join(folder, 'storage'), packed(folder), log());
   assert.ok(calls().at(-1).endsWith(`${PIP} ./my-copy`), calls().at(-1));
+  delete settings.package;
+  assert.equal(isOutdated(path.join(folder, 'storage'), wheelOf(folder, '1.2.3')), true, 'it has not the wheel');
 });
 
 test('without a wheel nothing is installed, and the error says what to do', { skip }, async (t) => {
