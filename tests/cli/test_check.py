@@ -12,8 +12,12 @@ from typing import IO
 
 import pytest
 
+from penstock.dialects.recognition import FORMATS
+from penstock.dialects.registry import DIALECTS
 from tests.cli import streams
 from tests.cli.running import COMMAND, environment, fresh, penstock, start
+from tests.dialects.format_samples import STREAMS
+from tests.dialects.format_samples import sse as other_format
 
 LAWFUL = streams.as_sse(streams.hello())
 UNLAWFUL = streams.as_sse(streams.announced_twice())
@@ -62,6 +66,35 @@ def test_json_is_one_object_of_a_fixed_shape(lawful: str, unlawful: str) -> None
         ("item.done-missing", 8),
         ("terminal.output", 8),
     ]
+
+
+@pytest.mark.parametrize("name", [name for name in STREAMS if name != "responses"])
+@pytest.mark.parametrize("accent", ["openresponses", "openai"])
+def test_a_stream_of_another_api_is_one_sentence_with_the_command_to_use(
+    name: str, accent: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "an answer.sse"
+    path.write_bytes(other_format(name, done=True))
+    result = penstock("check", "--accent", accent, str(path))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"looks like {FORMATS[name].title}, not like OpenResponses events" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    flag = "" if accent == "openresponses" else f" --accent {accent}"
+    command = f"penstock translate --dialect {name}{flag} '{path}' | penstock check{flag} -"
+    assert (command in result.stderr) == (name in DIALECTS)
+    if name in DIALECTS:
+        translated = penstock("translate", "--dialect", name, "--accent", accent, str(path))
+        checked = penstock("check", "--accent", accent, "-", stdin=translated.stdout.encode())
+        assert (checked.returncode, checked.stdout[:6]) == (0, "lawful")
+
+
+def test_a_stream_of_another_api_is_recognised_in_a_pipe_in_lines_and_in_an_array() -> None:
+    command = "penstock translate --dialect gemini - | penstock check -"
+    chunks = [json.dumps(each) for each in STREAMS["gemini"]]
+    for stream in ("\n".join(chunks), json.dumps(STREAMS["gemini"])):
+        result = penstock("check", "-", stdin=stream.encode())
+        assert (result.returncode, result.stdout) == (2, "")
+        assert command in result.stderr
 
 
 @pytest.mark.parametrize("stream", [b"", b"\n\n", b": only a comment\n\n"])

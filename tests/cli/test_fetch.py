@@ -15,10 +15,12 @@ import trustme
 
 from penstock.cli import UsageError
 from penstock.cli.fetch import endpoint
+from penstock.gateway.http.client_accent import HEADER
 from tests.cli import streams
 from tests.cli.running import Result, penstock
 from tests.client.server import Server as ScriptedServer
 from tests.client.server import in_a_thread
+from tests.dialects.format_samples import sse as other_format
 
 KEY = "sk-test-0123456789"
 LAWFUL = streams.as_sse(streams.hello())
@@ -48,6 +50,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer_v1(self) -> None:
         self.answer(200, "text/event-stream; charset=utf-8", LAWFUL)
+
+    def answer_chat(self) -> None:
+        self.answer(200, "text/event-stream", other_format("chat", done=True))
 
     def answer_unauthorised(self) -> None:
         error = {"message": f"{self.headers['Authorization']} is not a key", "type": "invalid_request_error"}
@@ -178,6 +183,25 @@ def test_an_error_answer_is_shown_with_its_status_and_message(server: Server) ->
         "http.status  the answer: HTTP 401 Unauthorized: Bearer [key] is not a key",
         "1 violation in 0 events",
     ]
+
+
+def test_an_answer_in_another_api_format_is_one_violation(server: Server) -> None:
+    result = check(server.url + "/chat")
+    assert result.returncode == 1
+    assert result.stdout.splitlines() == [
+        "http.format  the answer: it looks like Chat Completions: "
+        "put `penstock serve` in front of the endpoint",
+        "1 violation in 0 events",
+    ]
+
+
+@pytest.mark.parametrize("accent", ["openresponses", "openai", "copilot"])
+def test_the_endpoint_is_asked_for_the_accent_in_a_header(server: Server, accent: str) -> None:
+    check(server.url + "/v1", "--accent", accent)
+    ((path, headers, body),) = server.requests
+    assert {name.lower(): value for name, value in headers.items()}[HEADER] == accent
+    assert "accent" not in path
+    assert "accent" not in body
 
 
 def test_an_error_answer_in_json_keeps_the_shape(server: Server) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from penstock.cli import capture, main
+from penstock.dialects.recognition import FORMATS
 from penstock.dialects.registry import DIALECTS
 from penstock.sse import Decoder
 from tests.cli import dialect_streams
 from tests.cli.running import Result, penstock, start
+from tests.dialects.format_samples import sse as other_format
 from tests.dialects.recordings import FOLDERS, ROOT, files, needs_recordings
 
 
@@ -88,6 +90,22 @@ def test_a_recording_that_fails_ends_with_response_failed_and_exit_code_1(data: 
     assert result.stderr.startswith("penstock: the stream failed: ")
     assert events_of(result)[-1]["type"] == "response.failed"
     assert lawful(result)
+
+
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "chat"])
+def test_a_stream_in_another_dialect_fails_and_names_the_option(dialect: str) -> None:
+    result = penstock("translate", "--dialect", dialect, "-", stdin=other_format("chat", done=True))
+    assert result.returncode == 1
+    assert "response.completed" not in result.stdout
+    assert f"looks like {FORMATS['chat'].title}, but it was read as {FORMATS[dialect].title}" in result.stderr
+    assert "use --dialect chat (upstream_invalid)" in result.stderr
+
+
+def test_a_stream_that_cannot_be_translated_at_all_is_named() -> None:
+    result = penstock("translate", "--dialect", "ai_sdk", "-", stdin=other_format("ai_sdk_ui"))
+    assert result.returncode == 1
+    assert "an AI SDK UI message stream" in result.stderr
+    assert "penstock cannot translate this format" in result.stderr
 
 
 def test_complete_members_of_a_truncated_array_are_translated() -> None:

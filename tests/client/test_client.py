@@ -37,6 +37,7 @@ from tests.client.server import (
     stall,
     streamed,
 )
+from tests.dialects.format_samples import BODIES
 
 RESPONSE = HELLO[-1]["response"]
 
@@ -367,5 +368,16 @@ def test_a_closed_client_cannot_be_used() -> None:
                 await client.create(REQUEST)
             await client.aclose()
         assert server.asked == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", [name for name in BODIES if name != "responses"])
+def test_a_response_in_another_api_format_is_reported_with_a_remedy(name: str) -> None:
+    async def main() -> None:
+        async with asking([answer(200, BODIES[name][0])]) as (client, _):
+            with pytest.raises(ProtocolError, match="answered in another API format") as caught:
+                await client.create(REQUEST)
+            assert caught.value.code == "wrong_api_format"
 
     run(main())

@@ -12,6 +12,8 @@ import pytest
 
 from penstock.client import event_reader
 from penstock.client.surrogates import SurrogateJoiner
+from penstock.dialects.recognition import FORMATS
+from penstock.dialects.registry import RENDERED
 from penstock.errors import (
     AuthenticationError,
     InvalidRequestError,
@@ -41,6 +43,8 @@ from tests.client.server import (
     streamed,
     trickle,
 )
+from tests.dialects.format_samples import BODIES, STREAMS
+from tests.dialects.format_samples import sse as other_format
 
 
 @pytest.mark.parametrize("end", ["response.cancelled", "response.done"])
@@ -437,6 +441,44 @@ def test_a_body_without_events_is_reported_by_what_it_is(
     assert events == []
     assert error.code == code
     assert message in error.message
+
+
+REMEDY = "run `penstock serve --upstream URL --dialect {name}` in front of it and use that endpoint"
+
+
+@pytest.mark.parametrize("name", [name for name in STREAMS if name != "responses"])
+def test_an_endpoint_that_answers_in_another_api_format_is_reported_with_a_remedy(name: str) -> None:
+    events, error = asyncio.run(read_all(reader_of(b": hello\n\n", other_format(name, done=True))))
+    assert (events, error.code, error.request_id) == ([], "wrong_api_format", "req_1")
+    assert f"answered in another API format, {FORMATS[name].title}: " in error.message
+    if name in RENDERED:
+        assert error.message.endswith(REMEDY.format(name=name))
+    else:
+        assert error.message.endswith("`penstock serve` cannot use this format either")
+
+
+@pytest.mark.parametrize("name", [name for name in BODIES if name != "responses"])
+def test_a_whole_body_in_another_api_format_is_reported_with_a_remedy(name: str) -> None:
+    body = json.dumps(BODIES[name][0]).encode()
+    events, error = asyncio.run(read_all(reader_of(body, content_type="application/json")))
+    assert (events, error.code) == ([], "wrong_api_format")
+    assert FORMATS[name].title in error.message
+
+
+def test_a_frame_in_another_format_is_skipped_once_the_stream_is_known() -> None:
+    events, error = asyncio.run(read_all(reader_of(STREAM, other_format("chat"))))
+    assert [type for type, _ in events] == ["response.created", "response.in_progress"]
+    assert error.code == "stream_truncated"
+
+
+def test_an_endpoint_in_another_api_format_is_not_asked_again() -> None:
+    async def main() -> None:
+        async with asking([send(head() + other_format("chat"))]) as (client, server):
+            with pytest.raises(ProtocolError, match="Chat Completions"):
+                await read(client.stream(REQUEST))
+            assert len(server.asked) == 1
+
+    run(main())
 
 
 def test_a_missing_sequence_number_is_none_although_the_event_has_one() -> None:

@@ -33,6 +33,7 @@ from tests.dialects.format_samples import AWS_EVENT, BODIES, STREAMS, frames, ss
 from tests.dialects.recording_checks import json_with, plan
 from tests.dialects.recordings import FOLDERS, FrameStream, needs_recordings, plan_for
 from tests.effort import examples
+from tests.stream.running import assert_lawful
 
 UNREADABLE = {"ai-ui-stream": "ai_sdk_ui", "gemini-interactions": "gemini_interactions"}
 """Folders of recordings in formats that no dialect reads."""
@@ -83,7 +84,9 @@ def last(events: list[Event]) -> dict[str, Any]:
 def read(name: str, data: bytes, **options: Any) -> dict[str, Any]:
     """Return the last snapshot of an answer that is read in this dialect."""
     pipeline = opened(name, **options)
-    return last(pipeline.feed(data) + pipeline.end())
+    events = pipeline.feed(data) + pipeline.end()
+    assert_lawful(events)
+    return last(events)
 
 
 def guess(found: str, expected: str) -> str:

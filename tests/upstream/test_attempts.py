@@ -109,6 +109,7 @@ RULES: list[tuple[OpenResponsesError, RetryRule]] = [
     (InvalidRequestError("", code="unsupported_proxy", param="proxy"), FALLBACK),
     (ProtocolError("", code="redirected", status=302), FALLBACK),
     (ProtocolError("", code="invalid_http"), FALLBACK),
+    (ProtocolError("", code="upstream_invalid"), FALLBACK),
     (ProtocolError("", code="stream_truncated"), TRANSIENT),
     (ContextOverflowError("", status=500), FINAL),
     (ContextOverflowError("", status=408), FINAL),

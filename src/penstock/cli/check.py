@@ -28,11 +28,16 @@ examples:
   penstock check http://127.0.0.1:8080/v1 --model my-model
                                           call an endpoint and check the answer
   penstock check https://api.example.com/v1 --model m --api-key-env MY_KEY
+  penstock check http://127.0.0.1:8080/v1 --model my-model --accent openai
+                                          ask a Penstock gateway for an accent
+  penstock translate --dialect chat answer.sse | penstock check -
+                                          a stream of another API
 
 exit codes:
   0  the stream is lawful
   1  it breaks a rule, is empty, or the endpoint did not return a stream
-  2  nothing was checked: wrong options, unreadable file, no answer from the URL"""
+  2  nothing was checked: wrong options, unreadable file, a stream of another
+     API, no answer from the URL"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--accent",
         choices=("openresponses", "openai", "copilot"),
         default="openresponses",
-        help="event naming (accent) to check against (default: openresponses, the specification)",
+        help="event naming (accent) to check against, and to ask a Penstock gateway for (default: "
+        "openresponses, the specification)",
     )
     add(
         "--transport",
@@ -68,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.cli.report import Check  # imported here to keep --help fast
+    from penstock.cli.report import Check, OtherFormat  # imported here to keep --help fast
 
     source: str = options.source
     if source.lower().startswith(("http://", "https://")):
@@ -79,14 +85,33 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(f"--{flag} needs a URL (http://... or https://...), but {source} is not one")
     check = Check(options, Terminal())
     url_hint = "; a URL starts with http:// or https://"
-    check.stream(chunks(source, check.terminal, hint=url_hint), options.transport)
+    try:
+        check.stream(chunks(source, check.terminal, hint=url_hint), options.transport)
+    except OtherFormat as other:
+        raise UsageError(_translation_advice(other.name, options)) from None
     return check.verdict()
+
+
+def _translation_advice(name: str, options: argparse.Namespace) -> str:
+    """Return how to check a stream in another API format: as what a client would get."""
+    import shlex
+
+    from penstock.dialects.recognition import FORMATS
+
+    what = "standard input" if options.source == "-" else options.source
+    problem = f"{what} looks like {FORMATS[name].title}, not like OpenResponses events"
+    if not FORMATS[name].is_dialect:
+        return f"{problem}, and penstock cannot translate it"
+    accent = f" --accent {options.accent}" if options.accent != "openresponses" else ""
+    command = f"penstock translate --dialect {name}{accent} {shlex.quote(options.source)}"
+    return f"{problem}. Translate it first: {command} | penstock check{accent} -"
 
 
 def _check_url(url: str, options: argparse.Namespace) -> int:
     """Call an endpoint and check its answer. Raise `UsageError` if there is no HTTP answer."""
     from penstock.cli import fetch
-    from penstock.cli.report import Check
+    from penstock.cli.report import Check, OtherFormat
+    from penstock.dialects.recognition import FORMATS
 
     if not options.model:
         raise UsageError("a URL needs a model: add --model NAME")
@@ -98,7 +123,14 @@ def _check_url(url: str, options: argparse.Namespace) -> int:
     prompt = "Say hello in five words." if options.prompt is None else options.prompt
     check = Check(options, Terminal(secret=key))
     target = fetch.endpoint(url)
-    answer = fetch.post(target, model=options.model, prompt=prompt, key=key, timeout=options.timeout or 60.0)
+    answer = fetch.post(
+        target,
+        model=options.model,
+        prompt=prompt,
+        key=key,
+        accent=options.accent,
+        timeout=options.timeout or 60.0,
+    )
     with closing(answer.body):
         if not 200 <= answer.status < 300:
             check.report("http.status", answer.failure(key), "the answer")
@@ -111,7 +143,12 @@ def _check_url(url: str, options: argparse.Namespace) -> int:
             check.terminal.note("the answer is one JSON document: the endpoint does not stream")
         else:
             lines = options.transport == "ndjson" or "ndjson" in answer.content_type
-            check.stream(_until_cut(answer.body, check.terminal), "ndjson" if lines else "sse")
+            try:
+                check.stream(_until_cut(answer.body, check.terminal), "ndjson" if lines else "sse")
+            except OtherFormat as other:
+                title = FORMATS[other.name].title
+                message = f"it looks like {title}: put `penstock serve` in front of the endpoint"
+                check.report("http.format", message, "the answer")
     return check.verdict()
 
 

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import penstock
 from penstock.cli import UsageError
 from penstock.errors import InvalidRequestError
+from penstock.gateway.http.client_accent import HEADER as ACCENT_HEADER
 from penstock.net import network_errors
 from penstock.net.tls import supports_tls
 from penstock.net.urls import is_loopback, read_address
@@ -80,9 +81,11 @@ def display_url(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query=""))
 
 
-def post(url: str, *, model: str, prompt: str, key: str, timeout: float) -> FetchedAnswer:
-    """Send the request and return the HTTP answer, whatever its status; raise `UsageError` without one."""
+def post(url: str, *, model: str, prompt: str, key: str, accent: str, timeout: float) -> FetchedAnswer:
+    """Send the request and return the HTTP answer, whatever its status; raise `UsageError` without one. The
+    accent is in a header, which other servers than ours ignore; some of them refuse unknown parameters."""
     headers = {
+        ACCENT_HEADER: accent,
         "Accept": "text/event-stream",
         "Content-Type": "application/json",
         "User-Agent": f"penstock/{penstock.__version__}",

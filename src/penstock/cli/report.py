@@ -6,13 +6,23 @@ import argparse
 import json
 from collections.abc import Iterable
 
-from penstock.cli import OK, PROBLEM
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.capture import Capture
 from penstock.cli.terminal import Terminal
 from penstock.cli.timeline import Timeline
+from penstock.dialects.recognition import Opening, format_of_bytes
 from penstock.errors import FrameTooLarge
+from penstock.sse import Frame
 from penstock.stream.checker import StreamChecker
 from penstock.stream.checker.rules import RULES, Violation
+
+
+class OtherFormat(Exception):  # noqa: N818 - named after what was found
+    """The stream is in another API format. Nothing was reported."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 class Check:
@@ -24,13 +34,15 @@ class Check:
         self._timeline = Timeline() if options.timeline else None
         self._checker: StreamChecker | None = None
         self._violations: list[Violation] = []
+        self._opening: Opening | None = Opening("responses")
+        """The first frames, until it is known that they are not in another API format."""
 
     @property
     def events(self) -> int:
         return self._checker.events if self._checker else 0
 
     def stream(self, chunks: Iterable[bytes], transport: str) -> None:
-        """Check a stream to its end."""
+        """Check a stream to its end. Raise `OtherFormat` if it is not one of OpenResponses events."""
         capture = Capture(transport)
         size = 0
         try:
@@ -62,7 +74,14 @@ class Check:
         return PROBLEM if self._violations else OK
 
     def _feed(self, capture: Capture, chunk: bytes | None) -> None:
-        for frame in capture.end() if chunk is None else capture.feed(chunk):
+        frames = capture.end() if chunk is None else self._frames(capture, chunk)
+        if self._opening is not None:
+            is_full = self._opening.add(frames)
+            if name := self._opening.other_format():
+                raise OtherFormat(name)
+            if is_full or self._opening.is_expected():
+                self._opening = None
+        for frame in frames:
             checker = self._checker_for(capture)
             position = checker.events
             violations = checker.feed_frame(frame.event, frame.data)
@@ -70,6 +89,15 @@ class Check:
                 self._timeline.add(position, frame.data)
             for violation in violations:
                 self._found(violation, f"event {violation.sequence}")
+
+    def _frames(self, capture: Capture, chunk: bytes) -> list[Frame]:
+        """Return the frames of these bytes. One JSON array is refused, whatever it contains."""
+        try:
+            return capture.feed(chunk)
+        except UsageError:
+            if chunk.lstrip().startswith(b"[") and (name := format_of_bytes(chunk, "responses")):
+                raise OtherFormat(name) from None
+            raise
 
     def _checker_for(self, capture: Capture) -> StreamChecker:
         """Return the checker. It is created once the transport is detected."""

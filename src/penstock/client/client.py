@@ -12,7 +12,7 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from penstock.client.config import ClientConfig
-from penstock.client.event_reader import read_body
+from penstock.client.event_reader import other_format_error, read_body
 from penstock.client.event_stream import EventStream
 from penstock.client.retries import Retrier, RetryPolicy, log_failure
 from penstock.errors import DecodeError, InvalidRequestError, NotFoundError, OpenResponsesError
@@ -238,6 +238,9 @@ class OpenResponsesClient:
             if answer.content_type != _SSE:
                 message = not_an_answer("the endpoint", answer, data, "a JSON document")
             raise protocol_error(message, answer.request_id, code="no_json_document")
+        is_response = isinstance(value, dict) and isinstance(value.get("output"), list)
+        if convert is _response and not is_response and (other := other_format_error(answer, data)):
+            raise other
         try:
             return convert(value)
         except DecodeError as error:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.client.retries import TRUNCATED, log
 from penstock.client.surrogates import SurrogateJoiner
+from penstock.dialects.recognition import FORMATS, Opening, format_of_bytes
+from penstock.dialects.registry import RENDERED
 from penstock.errors import DecodeError, FrameTooLarge, OpenResponsesError
 from penstock.lenient import has_surrogates, parse_with_surrogates
 from penstock.net.error_responses import protocol_error, read_json_body, refusal
@@ -23,6 +25,8 @@ _LONGEST_BLANK = 64 * 1024
 """Bytes. Blank lines keep a connection alive, but a body of nothing else is not an event stream."""
 _MASKED_EVENTS = {"error", *ENDS} - {"response.completed"}
 """Events that report a failure, in which a server may repeat the key that it was sent."""
+_EXPECTED = "responses"
+"""The API format of an endpoint that this client can use."""
 _LOGGED = 10
 """How many skipped events are logged. Further ones are only counted, to not fill the log with garbage."""
 
@@ -44,6 +48,8 @@ class EventReader:
         self._is_open = False
         self._is_over = False
         self._is_stream = True
+        self._opening: Opening | None = Opening(_EXPECTED)
+        """The first frames, until it is known that they are not in another API format."""
         self._reported_error: OpenResponsesError | None = None
         self.skipped = 0
 
@@ -58,6 +64,8 @@ class EventReader:
         except FrameTooLarge as error:
             raise protocol_error(str(error), self.answer.request_id, code="frame_too_large") from None
         self._is_over = not data
+        if self._opening is not None:
+            self._check_format(self._opening, frames)
         return self._events(frames)
 
     def close(self) -> None:
@@ -89,7 +97,15 @@ class EventReader:
         if isinstance(value, dict) and value.get("object") == "response":
             message = "the endpoint returned a complete response: it does not stream"
             return protocol_error(message, self.answer.request_id, code="no_event_stream")
-        return self._not_a_stream(body)
+        return other_format_error(self.answer, body) or self._not_a_stream(body)
+
+    def _check_format(self, opening: Opening, frames: list[Frame]) -> None:
+        """Raise if the first frames are in another API format."""
+        is_full = opening.add(frames)
+        if name := opening.other_format():
+            raise _other_format(name, self.answer)
+        if is_full or opening.is_expected():
+            self._opening = None
 
     def _not_a_stream(self, body: bytes) -> OpenResponsesError:
         message = not_an_answer("the endpoint", self.answer, body, "an event stream")
@@ -153,6 +169,22 @@ class EventReader:
         self.skipped += 1
         if self.skipped <= _LOGGED:
             log.warning("skipped an invalid event: %s", error)
+
+
+def other_format_error(answer: HttpAnswer, body: bytes) -> OpenResponsesError | None:
+    """Return the error for a body in another API format; None if it is not recognised as one."""
+    name = format_of_bytes(body, _EXPECTED)
+    return _other_format(name, answer) if name not in ("", _EXPECTED) else None
+
+
+def _other_format(name: str, answer: HttpAnswer) -> OpenResponsesError:
+    advice = (
+        f"run `penstock serve --upstream URL --dialect {name}` in front of it and use that endpoint"
+        if name in RENDERED
+        else "`penstock serve` cannot use this format either"
+    )
+    message = f"the endpoint answered in another API format, {FORMATS[name].title}: {advice}"
+    return protocol_error(message, answer.request_id, code="wrong_api_format")
 
 
 def read_body(answer: HttpAnswer, body: bytes) -> Any:

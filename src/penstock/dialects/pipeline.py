@@ -205,10 +205,10 @@ class Pipeline:
 
     def read_end(self) -> list[Event]:
         """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""
-        events = [] if self.is_answered else self._accept(self._rest())
-        self.is_answered = True
-        if not self.has_output:
-            self._require_readable()
+        events: list[Event] = []
+        if not self.is_answered:
+            deltas, self.is_answered = self._rest(), True
+            events = self._accept(deltas)
         return events + self._release()
 
     def read_cut(self) -> list[Event]:
@@ -413,6 +413,8 @@ class Pipeline:
             if is_full or first is not None:
                 self._opening.refuse_other_format()  # now, and not after minutes without any output
             if first is None:
+                if self.is_answered:
+                    self._require_readable()
                 return self.start()
         self.has_output = True
         self._opening.clear()
