@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from penstock.protocol.response import Response, response_for
     from penstock.protocol.tools import FunctionTool
     from penstock.protocol.wire import decode, encode
-    from penstock.provider.editor_turn import Host
+    from penstock.provider.editor_turn import Host, HostSettings
     from penstock.provider.loop import Answer, Listener, Tool, converse
     from penstock.provider.options import ResponseOptions
     from penstock.provider.provider import LanguageModelProvider
@@ -154,7 +154,7 @@ _HOMES = {
     "provider.options": "ResponseOptions",
     "provider.provider": "LanguageModelProvider",
     "provider.tracker": "UsageTracker",
-    "provider.editor_turn": "Host",
+    "provider.editor_turn": "Host HostSettings",
     "sse": "Decoder Frame encode_frame",
     "store.keeper": "StoreKeeper",
     "store.memory": "MemoryStore",
@@ -211,6 +211,7 @@ __all__ = [
     "FrameTooLarge",
     "FunctionTool",
     "Host",
+    "HostSettings",
     "InvalidRequestError",
     "ItemDelta",
     "LanguageModelProvider",

@@ -24,7 +24,8 @@ _PLACEHOLDER = 8
 
 _LIKELY_SECRETS = (
     (r"\bsk-[\w*-]{6,}", "[key]"),
-    (r"\b(?:pk|rk|vck|gsk|xai|hf|gh[opsu]|github_pat|glpat)[-_](?=[\w*-]{0,99}[\d*])[\w*-]{8,}", "[key]"),
+    (r"\b(?:pk|rk|vck|gsk|hf|gh[opsu]|\w{0,9}pat)[-_](?=[\w*-]{0,99}[\d*])[\w*-]{8,}", "[key]"),
+    (r"\b[a-z]{2,4}-[0-9A-Za-z]{40,}", "[key]"),
     (r"\bAIza[\w-]{20,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*", "[key]"),
     (r"(?i)\b(bearer|basic) (?=\S{0,99}\d)[\w.~+/=*-]{8,}", r"\1 [key]"),
     (r"(?i)([?&][\w-]{0,40}(?:key|token|secret|password|sig|signature|auth)=)[^\s&#\"'<>)]+", r"\1[key]"),
