@@ -189,8 +189,7 @@ def test_an_answer_in_another_api_format_is_one_violation(server: Server) -> Non
     result = check(server.url + "/chat")
     assert result.returncode == 1
     assert result.stdout.splitlines() == [
-        "http.format  the answer: it looks like Chat Completions: "
-        "put `penstock serve` in front of the endpoint",
+        "http.format  the answer: it looks like Chat Completions: put `penstock serve` in front of it",
         "1 violation in 0 events",
     ]
 

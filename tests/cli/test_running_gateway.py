@@ -176,7 +176,6 @@ def test_a_turn_whose_gateway_was_killed_is_explained(tmp_path: Path, upstream: 
 
 @pytest.mark.parametrize("accent", ["openresponses", "openai", "copilot"])
 def test_check_asks_a_gateway_for_the_accent_that_it_checks(accent: str, tmp_path: Path) -> None:
-    """The prompt makes the model think: its events have another name in each accent."""
     with gateway(tmp_path) as running:
         url = f"{running.url}/v1"
         arguments = ("check", url, "--model", "demo", "--prompt", "think, then call a tool", "--json")

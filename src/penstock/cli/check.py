@@ -147,7 +147,7 @@ def _check_url(url: str, options: argparse.Namespace) -> int:
                 check.stream(_until_cut(answer.body, check.terminal), "ndjson" if lines else "sse")
             except OtherFormat as other:
                 title = FORMATS[other.name].title
-                message = f"it looks like {title}: put `penstock serve` in front of the endpoint"
+                message = f"it looks like {title}: put `penstock serve` in front of it"
                 check.report("http.format", message, "the answer")
     return check.verdict()
 

@@ -95,7 +95,8 @@ class Check:
         try:
             return capture.feed(chunk)
         except UsageError:
-            if chunk.lstrip().startswith(b"[") and (name := format_of_bytes(chunk, "responses")):
+            name = format_of_bytes(chunk, "responses") if chunk.lstrip().startswith(b"[") else ""
+            if name not in ("", "responses"):
                 raise OtherFormat(name) from None
             raise
 
