@@ -1,4 +1,4 @@
-"""Check a stream: a lawful one breaks no rule, and one that announces an item twice breaks several."""
+"""Check a stream: a lawful one breaks no rule, and one that announces an item twice breaks two."""
 
 import time
 
