@@ -59,8 +59,10 @@ class Chat:
         self.browser.click(f"{MODEL} .model-picker-name")
         self.browser.wait(f"{PICKER} input")
         self.browser.type(name)
-        self.browser.wait(f"{PICKER} .monaco-list-row", name)
-        self.browser.hover(f"{PICKER} .monaco-list-row.action")
+        row = f"{PICKER} .monaco-list-row.action"
+        self.browser.look(lambda: len(self.browser.texts(row)) == 1)
+        self.browser.hover(f"{PICKER} input")  # a row that comes to the pointer is not hovered over
+        self.browser.hover(row)
         self.browser.wait("body", words)
 
     def show_efforts(self) -> None:
