@@ -29,6 +29,7 @@ from tests.client.asking import KEY, QUICK, REQUEST, Clock, asking
 from tests.client.server import (
     CHUNKED_HEAD,
     HELLO,
+    Script,
     answer,
     chunk,
     cut,
@@ -379,5 +380,32 @@ def test_a_response_in_another_api_format_is_reported_with_a_remedy(name: str) -
             with pytest.raises(ProtocolError, match="answered in another API format") as caught:
                 await client.create(REQUEST)
             assert caught.value.code == "wrong_api_format"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (
+            [answer(200, b"<html><title>Sign in</title>", "text/html")],
+            r"a web page \(text/html, titled “Sign in”\)",
+        ),
+        ([answer(200, b"OK", "text/plain")], r"text \(text/plain: “OK”\)"),
+        ([answer(200, b"", "")], r"HTTP 200 and an empty body \(no content type\)"),
+        ([answer(204)], "HTTP 204 and an empty body"),
+        ([answer(200, {"status": "ok"})], "is invalid: data: expected a list of models; check the base URL"),
+        ([answer(302, location="/login?a=b")], "redirects GET .*/v1/models to http://.*/login, which"),
+    ],
+)
+def test_a_list_of_models_that_is_none_names_the_content_type_and_the_base_url(
+    script: Script, words: str
+) -> None:
+    async def main() -> None:
+        async with asking(script, retries=0) as (client, _):
+            with pytest.raises(ProtocolError, match=words) as caught:
+                await client.models()
+            assert "GET http://" in caught.value.message
+            assert "base URL" in caught.value.message
 
     run(main())

@@ -129,7 +129,8 @@ def test_input_tokens_are_counted(client: OpenAI) -> None:
 def test_a_refusal_is_the_librarys_own_exception(
     client: OpenAI, upstream: ScriptedUpstream, status: int, kind: type[openai.APIStatusError]
 ) -> None:
-    model = upstream.play(f"refused-{status}", [answer(status, {"error": {"message": "in its own words"}})])
+    error = {"message": "in its own words", "code": "model_not_found" if status == 404 else None}
+    model = upstream.play(f"refused-{status}", [answer(status, {"error": error})])
     with pytest.raises(kind) as caught:
         client.responses.create(model=model, input="x")
     assert "in its own words" in caught.value.message
