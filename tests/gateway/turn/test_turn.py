@@ -128,31 +128,46 @@ def test_an_accepted_answer_that_is_empty_fails_in_the_stream(
         assert caller.error["code"] == "upstream_empty"
 
 
-@pytest.mark.parametrize(("patience", "status"), [(60.0, 429), (0.0, 200)], ids=["in time", "too late"])
-def test_a_refusal_is_an_http_status_until_the_stream_has_begun(
-    patience: float, status: int, verdicts: list[Json]
-) -> None:
+SLOW_DOWN = RateLimitError("slow down", status=429, retry_after=7.0)
+
+
+def test_a_refusal_is_an_http_status_until_the_stream_has_begun(verdicts: list[Json]) -> None:
     """Decision 9."""
-    upstream = FakeUpstream("only", RateLimitError("slow down", status=429, retry_after=7.0))
-    if not patience:
-        upstream = SlowUpstream("only", RateLimitError("slow down", status=429, retry_after=7.0))
-    limits = Limits(retries=0, patience=patience)
-    caller, _ = run(upstream, verdicts=verdicts, limits=limits, stream=True)
-    assert caller.status == status
-    if status == 200:
-        assert caller.response["error"]["code"] == "rate_limit_exceeded"
-        assert "Please try again in 7s" in caller.response["error"]["message"]
-    else:
-        assert caller.headers["retry-after"] == "7"
+    limits = Limits(retries=0, patience=60.0)
+    caller, _ = run(FakeUpstream("only", SLOW_DOWN), verdicts=verdicts, limits=limits, stream=True)
+    assert caller.status == 429
+    assert caller.headers["retry-after"] == "7"
 
 
 class SlowUpstream(FakeUpstream):
-    """Refuses after the heartbeats had time to begin the stream."""
+    """Refuses when it may."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.may_refuse = asyncio.Event()
 
     async def send(self, *args: Any, **options: Any) -> Any:
-        for _ in range(200):
-            await asyncio.sleep(0)
+        await self.may_refuse.wait()
         return await super().send(*args, **options)
+
+
+def test_a_refusal_after_the_stream_has_begun_is_an_event(verdicts: list[Json]) -> None:
+    """Decision 9."""
+    upstream = SlowUpstream("only", SLOW_DOWN)
+
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, model="m", input="Hi", stream=True)
+        while not caller.sent:
+            await asyncio.sleep(0)
+        upstream.may_refuse.set()
+        await caller.task
+        assert caller.status == 200
+        assert caller.response["error"]["code"] == "rate_limit_exceeded"
+        assert "Please try again in 7s" in caller.response["error"]["message"]
+
+    limits = Limits(retries=0, patience=0.0)
+    with_gateway(test, upstream, settings=chain(upstream, limits=limits))
+    assert len(verdicts) == 1
 
 
 def test_a_request_that_a_dialect_cannot_render_is_refused_by_the_gateway(
