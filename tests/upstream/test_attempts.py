@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from penstock.dialects.before_output import failure_of
 from penstock.dialects.frames import error_delta
-from penstock.dialects.pipeline import failure_of
 from penstock.dialects.presets import fingerprint
 from penstock.errors import (
     KINDS,

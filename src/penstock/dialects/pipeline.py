@@ -12,24 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from penstock.dialects.before_output import BeforeOutput, Mask, failure_of
 from penstock.dialects.client_rules import ClientRules, has_rules
 from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan, ReadDialect, Reader
-from penstock.dialects.recognition import IS_SIMILAR, Advice, Opening, advice
+from penstock.dialects.recognition import Advice, advice
 from penstock.dialects.repeated_chunks import MOST_MISSES, RepeatedChunk, RepeatsText
-from penstock.errors import KINDS, BridgeError, FrameTooLarge, OpenResponsesError, ProtocolError, ServerError
+from penstock.errors import BridgeError, FrameTooLarge, OpenResponsesError, ProtocolError
 from penstock.failures import ERROR_TYPES
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response, Usage
 from penstock.sse import DEFAULT_LIMIT, Decoder, Frame
 from penstock.stream.deltas import (
-    BlockEnd,
-    BlockStart,
     Delta,
     DiagnosticDelta,
     ErrorDelta,
-    EventDelta,
     FinishDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -45,13 +43,6 @@ from penstock.stream.phases import ResponseStreamPhase
 FRAMES_AT_ONCE = 32
 """Frames that `read` translates before it yields to the caller: one read may contain thousands."""
 
-_NO_END = ("upstream_empty", "upstream_truncated")
-"""Codes of a reader that got no end. It may not have understood anything."""
-
-_SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, EventDelta, FinishDelta)
-"""Deltas that are no output: as long as there are no others, the turn can move to another target. An event
-that is passed on without being understood is none either."""
-
 PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageDelta})
 """What the model writes, and token counts: there is nothing in them to mask. The same is true of fragments of
 arguments."""
@@ -62,7 +53,6 @@ _LONG_READ = 2048
 """Bytes. A longer read probably has several chunks."""
 _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
-Mask = Callable[[list[Delta]], list[Delta]]
 Estimate = Callable[[], UsageDelta | None]
 
 
@@ -78,16 +68,14 @@ class Pipeline:
     """`sign` extends the message of a failure; `estimate` counts usage that the upstream does not report."""
 
     __slots__ = (
+        "_before_output",
         "_body",
         "_decoder",
         "_dialect",
         "_estimate",
-        "_has_implied_finish",
-        "_held_back",
         "_machine",
         "_mask",
         "_may_be_document",
-        "_opening",
         "_plan",
         "_reader",
         "_repeated",
@@ -113,9 +101,6 @@ class Pipeline:
         self._reader: Reader
         self._decoder: FrameDecoder
         self._mask: Mask
-        self._opening: Opening
-        self._has_implied_finish = False
-        """Whether the end of the answer is a guess of the reader: there was no finish reason."""
         self._rules: ClientRules | None = None
         """Created for the first delta that they concern."""
         self._repeated: RepeatedChunk
@@ -123,8 +108,7 @@ class Pipeline:
         """Before the first bytes: whether the answer may still be one JSON document instead of a stream."""
         self._body: bytearray | None = None
         """The bytes received of an answer that is one JSON document."""
-        self._held_back: list[Delta] = []
-        """Deltas from before the first output, which may still be discarded."""
+        self._before_output = BeforeOutput()
         self.has_output = False
         """Whether there is output. From then on, the turn cannot move to another target."""
         self.is_answered = False
@@ -140,7 +124,7 @@ class Pipeline:
     def prepare(self, diagnostics: Iterable[Diagnostic] = (), echo: Mapping[str, Any] | None = None) -> None:
         """Start an attempt: discard what the last attempt held back, and hold this one's diagnostics. `echo`
         has fields of the response that say what this attempt sends."""
-        self._held_back = [DiagnosticDelta(each.code, each.message) for each in diagnostics]
+        self._before_output.prepare(diagnostics)
         if echo:
             self._machine.echo(**echo)
 
@@ -160,8 +144,9 @@ class Pipeline:
         self._reader, self._decoder = dialect.reader(plan), decoder or Decoder(DEFAULT_LIMIT)
         self._rules = None
         self._may_be_document, self._body = content_type != "text/event-stream", None
-        self._repeated, self._opening = RepeatedChunk(), Opening(dialect.name, advise)
-        self._has_implied_finish = self.is_answered = False
+        self._repeated = RepeatedChunk()
+        self._before_output.open(dialect.name, advise, mask)
+        self.is_answered = False
 
     # In one call
 
@@ -249,8 +234,7 @@ class Pipeline:
         if self.is_over:
             return []
         events = self.start()
-        held_back, self._held_back = self._held_back, []
-        for delta in held_back:
+        for delta in self._before_output.release():
             if isinstance(delta, DiagnosticDelta | UsageDelta):
                 events += self._machine.apply(delta)
         self._fill_usage()
@@ -285,8 +269,7 @@ class Pipeline:
     @property
     def has_finished(self) -> bool:
         """Whether the upstream sent a finish reason. A disconnect after that loses nothing (ask A1)."""
-        is_held_back = any(isinstance(each, FinishDelta) for each in self._held_back)
-        return is_held_back or self._machine.deferred_reason is not None
+        return self._before_output.has_finish() or self._machine.deferred_reason is not None
 
     @property
     def lacks_usage(self) -> bool:
@@ -324,8 +307,8 @@ class Pipeline:
         if len(frames) > FRAMES_AT_ONCE:
             return self._translate_in_steps(frames)
         if not frames:
-            if not self.has_output and self._opening.add_bytes(data):
-                self._opening.refuse_other_format()
+            if not self.has_output:
+                self._before_output.add_bytes(data)
             return ()
         deltas = self._read_frames(frames)
         if len(deltas) == 1 and deltas[0].__class__ in PLAIN and self.has_output and self.failure is None:
@@ -378,20 +361,20 @@ class Pipeline:
 
     def _end_reader(self) -> list[Delta]:
         deltas = self._reader.end()
-        self._has_implied_finish = any(isinstance(delta, FinishDelta) for delta in deltas)
+        self._before_output.has_implied_finish = any(isinstance(delta, FinishDelta) for delta in deltas)
         return deltas
 
     def _rest(self) -> list[Delta]:
         if self._body is not None:
             body = bytes(self._body)
-            self._opening.set_body(body)
+            self._before_output.set_body(body)
             return self._dialect.read_body(self._plan, body)
         try:
             frames = [frame for frame in self._decoder.end() if not _is_cut(frame)]
         except FrameTooLarge as error:
             return [_too_large(error)]
         if not self.has_output:
-            self._opening.add(frames)
+            self._before_output.add_frames(frames)
         deltas = self._read_frames(frames)
         return deltas if self.is_answered else deltas + self._end_reader()
 
@@ -404,46 +387,11 @@ class Pipeline:
         deltas = self._permitted(deltas)
         if self.has_output:
             return self._apply(deltas)
-        self._held_back += deltas
-        first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
-        if first is None or isinstance(first, ErrorDelta) or self._dialect.name in IS_SIMILAR:
-            is_full = self._opening.add(frames)
-            if isinstance(first, ErrorDelta):
-                raise self._failure(first, deltas)
-            if is_full or first is not None:
-                self._opening.refuse_other_format()  # now, and not after minutes without any output
-            if first is None:
-                if self.is_answered:
-                    self._require_readable()
-                return self.start()
+        if not self._before_output.hold(deltas, frames, is_answered=self.is_answered):
+            return self.start()
         self.has_output = True
-        self._opening.clear()
+        self._before_output.forget_answer()
         return self._release()
-
-    def _failure(self, error: ErrorDelta, deltas: list[Delta]) -> OpenResponsesError:
-        """Return the failure for the first error of an answer without output. The reader may have
-        misunderstood another format; but an error that the upstream reports is never replaced."""
-        reported = [each for each in deltas if isinstance(each, ErrorDelta) and each.code not in _NO_END]
-        if self._opening.other_format():
-            if reported and self._opening.reports_error():
-                return failure_of(reported[-1])
-            self._opening.refuse_other_format()
-        if not reported:
-            self._require_readable()
-        return failure_of(error)
-
-    def _require_readable(self) -> None:
-        """Raise if the answer has ended without output, and nothing in it was understood (decision 30)."""
-        self._opening.refuse_other_format()
-        if self._opening.is_expected():
-            return
-        understood = (UsageDelta, UpstreamInfo, *(() if self._has_implied_finish else (FinishDelta,)))
-        if not any(isinstance(delta, understood) for delta in self._held_back):
-            self._opening.refuse_unreadable(self._masked_text)
-
-    def _masked_text(self, text: str) -> str:
-        (delta,) = self._mask([ErrorDelta("upstream_invalid", text)])
-        return delta.message if isinstance(delta, ErrorDelta) else ""
 
     def _permitted(self, deltas: list[Delta]) -> list[Delta]:
         """Return the deltas without secrets, and as this client may receive them (decision 1)."""
@@ -459,8 +407,7 @@ class Pipeline:
 
     def _release(self) -> list[Event]:
         """Apply the deltas held back: the turn stays with this target."""
-        held_back, self._held_back = self._held_back, []
-        return self._apply(held_back)
+        return self._apply(self._before_output.release())
 
     def _apply(self, deltas: list[Delta]) -> list[Event]:
         events: list[Event] = []
@@ -514,12 +461,6 @@ def _after_frames(data: bytes, begin: int, count: int) -> int:
         count -= data.startswith(b"data:", begin)
         begin = blank + len(_BLANK_LINE)
     return begin
-
-
-def failure_of(delta: ErrorDelta) -> OpenResponsesError:
-    """Return the exception for a failure inside a stream."""
-    kind = KINDS.get(delta.code, ServerError)
-    return kind(delta.message, code=delta.code, param=delta.param, retry_after=delta.retry_after)
 
 
 def _too_large(error: FrameTooLarge) -> ErrorDelta:
