@@ -106,7 +106,7 @@ def _titled(title: str) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = "".join(each for each in " ".join(text.split()) if each.isprintable())
     return f"“{line}”" if len(line) <= _SHOWN else f"“{line[:_SHOWN]}…”"
 
 

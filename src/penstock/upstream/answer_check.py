@@ -1,19 +1,22 @@
 """Checks an answer that is not declared as an event stream: it may not come from an API at all.
 
 Content types are wrong too often to rely on them, so the first bytes decide. An event stream or a JSON
-document is passed on. Anything else is a web page, a text or nothing: the base URL is probably wrong.
+document is passed on, and so is any other API format that is recognised: the pipeline names it. Anything
+else is a web page, a text or nothing: the base URL is probably wrong.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from penstock.dialects.recognition import format_of_bytes
 from penstock.errors import ProtocolError
 from penstock.net.answer import HttpAnswer
 from penstock.net.error_responses import read_json_body
 from penstock.net.source import SourceCallbacks
 from penstock.net.wrong_addresses import HEAD, is_event_stream, not_an_answer, without_blanks
 
+_JSON_STARTS = (b"{", b"[")
 _MOST_BLANK = 64 * 1024
 """Bytes. Blank lines keep a connection alive, but an answer of nothing else is none."""
 
@@ -74,9 +77,8 @@ class CheckedAnswer:
             return
         self._head += data
         head = without_blanks(self._head)
-        is_stream = is_event_stream(head)
         is_long = len(head) > HEAD or len(self._head) > _MOST_BLANK
-        if is_stream or (is_long and head[:1] in (b"{", b"[")):
+        if is_event_stream(head) or (is_long and _may_be_answer(head)):
             self._pass_on()
         elif is_long:
             self._refuse()
@@ -92,7 +94,7 @@ class CheckedAnswer:
     def failed(self, error: Exception) -> None:
         if self._is_checking:
             head = without_blanks(self._head)
-            if head and is_event_stream(head) is False and head[:1] not in (b"{", b"["):
+            if head and not _may_be_answer(head):
                 self._refuse()  # enough of it has arrived
                 return
             self._pass_on()
@@ -111,10 +113,17 @@ class CheckedAnswer:
         self._callbacks.failed(ProtocolError(message, code="upstream_invalid", request_id=answer.request_id))
 
 
+def _may_be_answer(head: bytes) -> bool:
+    """Return whether these first bytes, without blanks, may come from an API."""
+    if head[:1] in _JSON_STARTS:
+        return True
+    return bool(head) and (is_event_stream(head) is not False or bool(format_of_bytes(head)))
+
+
 def _is_answer(body: bytes) -> bool:
     """Return whether a complete body may be an answer or an error. The dialect reports invalid JSON."""
-    if body[:1] not in (b"{", b"["):
-        return bool(body) and is_event_stream(body) is not False
+    if body[:1] not in _JSON_STARTS:
+        return _may_be_answer(body)
     value = read_json_body(body)
     if isinstance(value, list):
         value = value[0] if value else {}

@@ -109,7 +109,8 @@ def test_an_answer_with_nothing_in_it_is_a_failure(
 def test_an_answer_that_cannot_be_read_is_a_failure_that_shows_its_beginning(
     penstock: Running, upstream: ScriptedUpstream, is_streamed: bool
 ) -> None:
-    upstream.play("d01-page", body(b"<html>\x1b[31m<body>Welcome</body></html>", "text/html"))
+    page = b"<html>\x1b[31m<body>Welcome</body></html>"
+    upstream.play("d01-page", body(page, "text/event-stream"))
     reply = penstock.stream("d01-page") if is_streamed else penstock.whole("d01-page")
     assert (reply.status, reply.error["code"]) == (502, "upstream_invalid")
     assert "it begins with: <html>[31m<body>Welcome" in reply.error["message"]

@@ -98,7 +98,7 @@ def test_the_next_target_answers_instead_of_one_in_another_dialect(
 
 def test_a_key_in_an_unreadable_answer_is_masked(penstock: Running, upstream: ScriptedUpstream) -> None:
     page = b"<html>" + b"x" * 140 + SECRET_KEY.encode() + b"</html>"
-    upstream.play("page-with-key", [*body(page, "text/html")])
+    upstream.play("page-with-key", body(page, "text/event-stream"))
     message = penstock.whole("page-with-key").error["message"]
     assert "could be read" in message
     assert SECRET_KEY[:6] not in message
