@@ -98,6 +98,12 @@ PARTS: dict[str, ChatForm] = {
 }
 """Types of content parts. The type `text` is in the specification of Responses, too."""
 
+_MESSAGE = ("message", "", None)
+"""The type of an item that is a message. It may be left out."""
+_CHAT_ROLES = tuple(ROLES)
+_CHAT_PARTS = (*PARTS, "input_image")
+# Tuples, because JSON may have a list where a name is expected, and a list has no hash.
+
 HINTS: dict[str, tuple[Any, str]] = {
     "n": (1, "a response has one answer: send the request again for another one"),
     "logprobs": (False, 'for log probabilities, write {"include": ["message.output_text.logprobs"]}'),
@@ -116,34 +122,37 @@ def refuse_chat_request(raw: object) -> None:
             raise _refusal(form, name)
     for path, form in NESTED.items():
         outer, _, inner = path.rpartition(".")
-        for param, value in _objects(raw, outer):
+        for index, value in enumerate(_objects(raw, outer)):
             if value.get(inner) is not None and value.get(form.unless) is None:
-                raise _refusal(form, f"{param}.{inner}")
+                raise _refusal(form, f"{outer.replace('[]', f'[{index}]')}.{inner}")
     refuse_chat_items(raw.get("input"), "input")
 
 
 def refuse_chat_items(items: object, field: str) -> None:
     """Raise `DecodeError` if a list of items has a form of Chat Completions. `field` is its name."""
-    for index, item in enumerate(items if isinstance(items, list) else ()):
-        if not isinstance(item, dict) or (item.get("type") or "message") != "message":
+    if not isinstance(items, list):
+        return
+    for index, item in enumerate(items):  # there may be thousands: the paths are only made for an error
+        if not isinstance(item, dict) or item.get("type", "message") not in _MESSAGE:
             continue
-        if isinstance(role := item.get("role"), str) and role in ROLES:
-            raise _refusal(ROLES[role], f"{field}[{index}].role")
-        for name, form in CALLS.items():
-            if item.get(name):
-                raise _refusal(form, f"{field}[{index}].{name}")
-        if isinstance(content := item.get("content"), list):
-            _refuse_chat_parts(content, f"{field}[{index}].content")
+        if item.get("role") in _CHAT_ROLES:
+            raise _refusal(ROLES[item["role"]], f"{field}[{index}].role")
+        if "tool_calls" in item or "function_call" in item:
+            for name, form in CALLS.items():
+                if item.get(name):
+                    raise _refusal(form, f"{field}[{index}].{name}")
+        content = item.get("content")
+        if isinstance(content, list):
+            for place, part in enumerate(content):
+                if isinstance(part, dict) and part.get("type") in _CHAT_PARTS:
+                    _refuse_chat_part(part, f"{field}[{index}].content[{place}]")
 
 
-def _refuse_chat_parts(parts: list[Any], field: str) -> None:
-    for index, part in enumerate(parts):
-        if not isinstance(part, dict):
-            continue
-        if isinstance(type := part.get("type"), str) and type in PARTS:
-            raise _refusal(PARTS[type], f"{field}[{index}].type")
-        if type == "input_image" and isinstance(part.get("image_url"), dict):
-            raise _refusal(PARTS["image_url"], f"{field}[{index}].image_url")
+def _refuse_chat_part(part: JsonObject, path: str) -> None:
+    if part["type"] in PARTS:
+        raise _refusal(PARTS[part["type"]], f"{path}.type")
+    if isinstance(part.get("image_url"), dict):
+        raise _refusal(PARTS["image_url"], f"{path}.image_url")
 
 
 def ignored_chat_fields(fields: JsonObject) -> Iterator[tuple[str, str]]:
@@ -186,12 +195,8 @@ def _at(raw: JsonObject, path: str) -> Any:
     return value
 
 
-def _objects(raw: JsonObject, path: str) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the objects at a path, with their own paths. A path that ends with `[]` is that of a list."""
+def _objects(raw: JsonObject, path: str) -> list[JsonObject]:
+    """Return the objects at a path; those of a list, if it ends with `[]`. Anything else is an empty one."""
     value = _at(raw, path.removesuffix("[]"))
-    if path.endswith("[]"):
-        for index, each in enumerate(value if isinstance(value, list) else ()):
-            if isinstance(each, dict):
-                yield f"{path[:-2]}[{index}]", each
-    elif isinstance(value, dict):
-        yield path, value
+    found = (value if isinstance(value, list) else []) if path.endswith("[]") else [value]
+    return [each if isinstance(each, dict) else {} for each in found]
