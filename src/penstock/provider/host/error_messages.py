@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct
 
-from penstock.errors import DecodeError, OpenResponsesError
+from penstock.errors import DecodeError, NetworkError, OpenResponsesError
 from penstock.net.masking import mask_likely_secrets
 from penstock.net.network_errors import scheme_in
 from penstock.parts.wire import JSON, error_to_json
@@ -30,6 +30,8 @@ _TRAILING = " .,:;-=([\"'`"
 """Characters to strip where the text was cut off."""
 _REQUEST_ID = re.compile(r" \(request [^()]*\)\.?$")
 """Our gateway appends the request id; the line has it in a field."""
+_UPSTREAM = "upstream"
+"""The phase of an error that the endpoint reported: a failed connection was not ours, but its own."""
 _SENTENCE_END = re.compile(r"[.?!] +(?=[A-Z])")
 
 
@@ -46,6 +48,8 @@ class ErrorText(Struct, frozen=True):
     sentence: str
 
 
+_NOT_THE_MODEL = ErrorText("", "{endpoint} was reached, but not the model: {message}")
+
 ERROR_TEXTS: dict[str, ErrorText] = {
     "authentication_error": ErrorText(
         NO_PERMISSIONS, "{endpoint} does not accept {key}: enter the key again{detail}"
@@ -60,7 +64,7 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "upstream_forbidden": ErrorText(
         NO_PERMISSIONS, "{endpoint} was reached, but may not use the model: {message}"
     ),
-    "upstream_not_found": ErrorText("", "{endpoint} was reached, but not the model: {message}"),
+    "upstream_not_found": _NOT_THE_MODEL,
     "rate_limit_exceeded": ErrorText(BLOCKED, "Too many requests: wait {wait} and try again{detail}"),
     "insufficient_quota": ErrorText(
         BLOCKED, "The quota of {key} is used up, and waiting does not help: check the account{detail}"
@@ -115,6 +119,9 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "proxy_error": ErrorText(
         "", "The proxy for {endpoint} refused the connection: check the proxy settings{detail}"
     ),
+    "certificate_error.upstream": _NOT_THE_MODEL,
+    "tls_error.upstream": _NOT_THE_MODEL,
+    "proxy_error.upstream": _NOT_THE_MODEL,
     "unsupported_proxy": ErrorText("", "The proxy cannot be used: {message}"),
     "redirected": ErrorText("", "{endpoint} has moved: {message}"),
     "protocol_error": ErrorText(
@@ -187,8 +194,9 @@ def _own_error(code: str, name: str, message: str) -> JSON:
 
 
 def _text_of(error: OpenResponsesError) -> ErrorText:
-    kind, phase = error.default_code, error.phase
-    phase = scheme_in(error.message) or phase
+    kind, phase = error.default_code, _UPSTREAM
+    if isinstance(error, NetworkError):
+        phase = scheme_in(error.message) or error.phase or ""
     codes = (f"{error.code}.{phase}", error.code, f"{kind}.{phase}", kind)
     return next(ERROR_TEXTS[code] for code in codes if code in ERROR_TEXTS)
 
