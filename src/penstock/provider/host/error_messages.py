@@ -14,6 +14,7 @@ from penstock.errors import DecodeError, NetworkError, OpenResponsesError
 from penstock.net.masking import mask_likely_secrets
 from penstock.net.network_errors import scheme_in
 from penstock.parts.wire import JSON, error_to_json
+from penstock.provider.wording import overflow_size, wait_of
 
 BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
 """The kinds of errors in VS Code's API."""
@@ -218,8 +219,8 @@ def error_sentence(error: OpenResponsesError, context: ErrorContext) -> str:
         group=group,
         model=context.model or "the model",
         and_model=f" and the model name {context.model}" if context.model else "",
-        wait=_duration(error.retry_after),
-        length=_length(error),
+        wait=wait_of(error.retry_after),
+        length=f" ({size})" if (size := overflow_size(error)) else "",
         retry="try again, " if error.is_limit_learned else "",
     )
     return _with_full_stop(filled)
@@ -260,25 +261,3 @@ def _with_full_stop(sentence: str) -> str:
     if sentence.startswith("the "):  # names and URLs stay unchanged
         sentence = f"The {sentence[4:]}"
     return sentence if sentence.endswith(("?", ".", "…")) else f"{sentence}."
-
-
-def _length(error: OpenResponsesError) -> str:
-    """Return the size and the limit, as far as they are known. Our own estimate is marked as one."""
-    known = []
-    if error.used_tokens:
-        known.append(f"{error.used_tokens:,} tokens")
-    elif error.estimated_tokens:
-        known.append(f"about {error.estimated_tokens:,} tokens by our own estimate")
-    if error.limit_tokens:
-        unit = "" if known else " tokens"
-        learned = ", which is now known" if error.is_limit_learned else ""
-        known.append(f"the model's limit is {error.limit_tokens:,}{unit}{learned}")
-    return f" ({'; '.join(known)})" if known else ""
-
-
-def _duration(seconds: float | None) -> str:
-    if not seconds:
-        return "a moment"
-    if seconds < 120:
-        return f"{max(round(seconds), 1)} s"
-    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"
