@@ -11,7 +11,7 @@ import re
 from msgspec import Struct
 
 from penstock.errors import DecodeError, NetworkError, OpenResponsesError
-from penstock.net.masking import mask_likely_secrets
+from penstock.likely_secrets import mask_likely_secrets
 from penstock.net.network_errors import scheme_in
 from penstock.parts.wire import JSON, error_to_json
 from penstock.provider.wording import overflow_size, wait_of
