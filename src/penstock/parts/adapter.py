@@ -15,7 +15,15 @@ from penstock.lenient import object_of, objects_of, text_of
 from penstock.parts.calls import ARGUMENT_FIELDS, Calls
 from penstock.parts.citations import Citations
 from penstock.parts.data import data_of, generated_image
-from penstock.parts.event_types import ARGUMENTS, CHANNELS, MESSAGE_PARTS, PARTS_DONE, item_type, kind_of
+from penstock.parts.event_types import (
+    ARGUMENTS,
+    CHANNELS,
+    FILE,
+    MESSAGE_PARTS,
+    PARTS_DONE,
+    item_type,
+    kind_of,
+)
 from penstock.parts.item_parts import ItemParts, Thinking
 from penstock.parts.items import (
     CALL,
@@ -351,7 +359,7 @@ HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part
     "response.output_item.done": OpenResponsesStreamAdapter._done,
     "response.output_text.annotation.added": OpenResponsesStreamAdapter._annotation,
     "response.output_text_annotation.added": OpenResponsesStreamAdapter._annotation,
-    "response.file": OpenResponsesStreamAdapter._file,
+    FILE: OpenResponsesStreamAdapter._file,
     "error": OpenResponsesStreamAdapter._error_event,
 }
 """The handler of each event. All other events produce no part; unknown ones add a diagnostic."""

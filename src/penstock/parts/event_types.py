@@ -7,6 +7,7 @@ from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION
 from penstock.parts.item_parts import DATA_PARTS
 from penstock.parts.items import CALL, CONTENT, MESSAGE, REASONING, REFUSAL, SUMMARY, TEXT
 from penstock.protocol.content import JsonObject
+from penstock.protocol.events import ENDS, EVENTS
 
 CHANNELS: dict[str, tuple[str, str, str, str]] = {
     f"response.{name}.{step}": row
@@ -34,6 +35,11 @@ MESSAGE_PARTS = frozenset(("output_text", "refusal", *DATA_PARTS))
 
 PARTS_DONE = ("content_part", "reasoning_part", "reasoning_text_part", "reasoning_summary_part")
 """Parts of items that end with an event of their own."""
+
+FILE = "response.file"
+
+KNOWN_EVENTS = frozenset((*EVENTS, *ENDS, FILE))
+"""The types of all events that the protocol or the adapter has."""
 
 
 def item_type(raw: JsonObject) -> str:
