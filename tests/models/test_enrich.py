@@ -161,7 +161,7 @@ def test_a_reasoning_model_without_listed_efforts_gets_low_medium_and_high() -> 
 @pytest.mark.parametrize(
     ("facts", "probe", "reasoning_from"),
     [
-        (ModelFacts(id="grok-4"), ModelFacts(), "catalog"),
+        (ModelFacts(id="glm-4.6"), ModelFacts(), "catalog"),
         (ModelFacts(id="local"), ModelFacts(reasoning=True), "probe"),
         # Our own gateway sends an empty list if it does not know them.
         (ModelFacts(id="behind-a-gateway", reasoning=True, efforts=()), ModelFacts(), "endpoint"),
@@ -190,6 +190,18 @@ def test_an_override_of_efforts_or_reasoning_wins_over_the_default_efforts(
     for facts in read_listing(model_lists.VERCEL_REASONING):
         info = enrich(facts, parse_override(line).facts)
         assert (info.efforts, info.sources["efforts"]) == (efforts, source)
+
+
+@pytest.mark.parametrize(
+    "id", ["grok-4", "x-ai/grok-4-0709", "xai/grok-4.1-fast-reasoning", "grok-code-fast-1"]
+)
+def test_a_model_that_rejects_every_effort_has_none(id: str) -> None:
+    """Otherwise an editor would offer a picker, and every choice but the automatic one would fail."""
+    for efforts in (None, ()):
+        info = enrich(ModelFacts(id=id, efforts=efforts))
+        assert (info.reasoning, info.efforts, info.sources["efforts"]) == (True, (), "catalog")
+    assert enrich(ModelFacts(id=id, efforts=("low",))).efforts == ("low",)
+    assert enrich(ModelFacts(id=id), ModelFacts(efforts=("high",))).efforts == ("high",)
 
 
 def test_listed_efforts_win_over_the_default_efforts() -> None:

@@ -164,12 +164,12 @@ def _flag(field: str, sources: _Sources) -> tuple[bool, str]:
 
 
 def _efforts(sources: _Sources, reasoning: bool) -> tuple[tuple[str, ...], str]:
-    """Return the first efforts that are listed. An empty list counts only in an override: others send one for
-    a model that reasons if they do not know its efforts."""
+    """Return the first efforts that are listed. An empty list counts only in an override and in the catalog:
+    others send one for a model that reasons if they do not know its efforts."""
     if not reasoning:  # even if a source lists some
         return (), next(source for source, facts in sources if facts.reasoning is not None)
     for source, facts in sources:
-        if facts.efforts or (facts.efforts is not None and source == "override"):
+        if facts.efforts or (facts.efforts is not None and source in ("override", "catalog")):
             return facts.efforts, source
     return DEFAULT_EFFORTS, "default"
 

@@ -189,7 +189,13 @@ def test_the_trace_of_a_turn_has_every_event_and_no_content(output: io.StringIO,
                     "citations": "end",
                     "errors_as_text": True,
                 },
-                {"id": "r", "method": "respond", "model": "one", "messages": [prompt]},
+                {
+                    "id": "r",
+                    "method": "respond",
+                    "model": "one",
+                    "messages": [prompt],
+                    "tools": [{"name": "look"}],
+                },
             ):
                 await host.handle_lines([json.dumps(request).encode()])
                 while not {"done", "error"} & {*out.of(request["id"])}:

@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from traceback import extract_tb
 from typing import TYPE_CHECKING
 
@@ -60,14 +60,17 @@ def set_up(level: str) -> None:
     logging.getLogger("penstock.client").setLevel(logging.CRITICAL)  # it logs messages of the endpoint
 
 
-def trace_of(id: object) -> Trace | None:
-    """Return what traces the events of a request; None if the level is off, so that nothing is computed."""
+def trace_of(id: object, tools: Collection[str] = ()) -> Trace | None:
+    """Return what traces the events of a request; None if the level is off, so that nothing is computed.
+
+    `tools` are the names of the tools in the request.
+    """
     if not log.isEnabledFor(TRACE):
         return None
     from penstock.parts.tracing import trace_fields  # `stdio` imports this module before it can answer
 
     def trace(event: Event | None, parts: Sequence[Part]) -> None:
-        fields = trace_fields(event, parts)
+        fields = trace_fields(event, parts, tools)
         log.log(TRACE, "%s", fields.pop("type"), extra={"fields": {"id": _short(id), **fields}})
 
     return trace
