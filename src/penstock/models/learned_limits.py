@@ -30,6 +30,7 @@ _MAX_NAME_LENGTH = 500
 """Of an endpoint or a model, in characters: 1,000 limits must fit into the file."""
 
 _log = logging.getLogger("penstock.models")
+"""The editor host writes its messages in full: log no content."""
 
 _Key = tuple[str, str]
 """An endpoint and a model."""
