@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from penstock.models.info import LearnedLimit, ModelInfo, is_window
+from penstock.models.shared_file import locked, read_start, replace_file
 from penstock.net.urls import read_address
 
 NAME = "limits.json"
 VERSION = 1
 MAX_LIMITS = 1_000
-"""The maximum number of limits in the file. Beyond that, the oldest are forgotten."""
+"""The maximum number of limits, in the file and in memory. Beyond that, the oldest are forgotten."""
 MAX_FILE_SIZE = 1024 * 1024
 _MAX_NAME_LENGTH = 500
 """Of an endpoint or a model, in characters: 1,000 limits must fit into the file."""
@@ -66,6 +65,8 @@ class LearnedLimits:
         self.problem = ""
         """Why the file is not used; empty if it is."""
         self._is_foreign = False
+        self._has_unsaved = False
+        """Whether this process may know limits that are not in the file."""
         self._clock = clock
         self._limits: dict[_Key, LearnedLimit] = {}
         self._stamp: tuple[int, ...] | None = None
@@ -88,54 +89,58 @@ class LearnedLimits:
         """Store the limit of a model; return whether it can be stored."""
         if not all(len(name) <= _MAX_NAME_LENGTH and name.isprintable() for name in (endpoint, model)):
             return False  # not a name, or one that JSON cannot contain
-        self._read()
-        self._limits[endpoint, model] = LearnedLimit(limit, math.floor(self._clock()), refused)
-        self._changed(endpoint)
+        with self._changing(endpoint):
+            self._limits[endpoint, model] = LearnedLimit(limit, math.floor(self._clock()), refused)
         return True
 
     def remove(self, endpoint: str, models: Iterable[str]) -> None:
-        self._read()
-        for model in models:
-            self._limits.pop((endpoint, model), None)
-        self._changed(endpoint)
+        with self._changing(endpoint):
+            for model in models:
+                self._limits.pop((endpoint, model), None)
 
-    def _changed(self, endpoint: str) -> None:
-        self._write()
+    @contextmanager
+    def _changing(self, endpoint: str) -> Iterator[None]:
+        with locked(self.path) if self.path else nullcontext():
+            self._read(again=True)  # another process may have changed it without a visible trace
+            yield
+            self._limits = _newest(self._limits)
+            self._write()
         for listener in self._listeners:
             listener(endpoint)
 
-    def _read(self) -> None:
+    def _read(self, *, again: bool = False) -> None:
         """Read the file if it has changed. If it was deleted, its limits are forgotten."""
         if self.path is None:
             return
         try:
             stamp = _stamp(self.path)
-            if stamp == self._stamp:
+            if stamp == self._stamp and not again:
                 return
             self._stamp = stamp
-            self._limits = _decoded(self.path) if stamp else {}
-            self._is_foreign, self.problem = False, ""
+            stored = _decoded(self.path) if stamp else {}
         except OSError as error:
-            self._is_foreign = True
+            self._is_foreign = self._has_unsaved = True
             self._report(f"cannot be read ({error.strerror or type(error).__name__})")
         except ValueError as error:
-            self._is_foreign = True
+            self._is_foreign = self._has_unsaved = True
             self._report(f"is not used, because {error}: delete it")
+        else:
+            self._limits = {**stored, **self._limits} if self._has_unsaved else stored
+            if self._is_foreign:
+                self._is_foreign, self.problem = False, ""
 
     def _write(self) -> None:
         if self.path is None or self._is_foreign:  # never overwrite what something else wrote
             return
-        newest = sorted(self._limits.items(), key=lambda pair: pair[1].learned)[-MAX_LIMITS:]
-        self._limits = dict(newest)
         entries = [
             _Entry(endpoint, model, limit.limit, limit.learned, limit.refused)
-            for (endpoint, model), limit in newest
+            for (endpoint, model), limit in self._limits.items()
         ]
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _replace(self.path, msgspec.json.format(msgspec.json.encode(_File(VERSION, entries))))
-            self._stamp, self.problem = _stamp(self.path), ""
+            replace_file(self.path, msgspec.json.format(msgspec.json.encode(_File(VERSION, entries))))
+            self._stamp, self._has_unsaved, self.problem = _stamp(self.path), False, ""
         except OSError as error:
+            self._has_unsaved = True
             self._report(f"cannot be written ({error.strerror or type(error).__name__})")
 
     def _report(self, reason: str) -> None:
@@ -202,6 +207,10 @@ def endpoint_of(base_url: str) -> str:
     return f"{address.scheme}://{address.host_header}{address.path}".rstrip("/")
 
 
+def _newest(limits: dict[_Key, LearnedLimit]) -> dict[_Key, LearnedLimit]:
+    return dict(sorted(limits.items(), key=lambda pair: pair[1].learned)[-MAX_LIMITS:])
+
+
 def _stamp(path: Path) -> tuple[int, ...] | None:
     """Return what changes with the content of a file; None if there is no file."""
     try:
@@ -213,8 +222,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 def _decoded(path: Path) -> dict[_Key, LearnedLimit]:
     """Read the file. Raise `OSError` or, if it is not such a file, `ValueError`."""
-    with path.open("rb") as opened:
-        data = opened.read(MAX_FILE_SIZE + 1)
+    data = read_start(path, MAX_FILE_SIZE + 1)
     if len(data) > MAX_FILE_SIZE:
         raise ValueError("it is too large")
     try:
@@ -228,16 +236,3 @@ def _decoded(path: Path) -> dict[_Key, LearnedLimit]:
         for entry in file.limits[:MAX_LIMITS]
         if is_window(entry.limit) and math.isfinite(entry.learned)
     }
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file that only the user can read. Readers see the old or the new content, never a part."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
