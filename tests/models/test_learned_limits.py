@@ -119,10 +119,11 @@ def test_a_later_error_replaces_the_limit_in_both_directions(path: Path) -> None
 def test_a_limit_is_forgotten_if_more_input_is_accepted(path: Path) -> None:
     limits = opened(path)
     limits.learn(info(), 48_000)
-    assert not limits.accept("m", 48_000)
-    assert not limits.accept("another", 90_000)
+    assert not limits.accept("m", 48_000, 90_000)
+    assert not limits.accept("m", 90_000, 48_000)  # perhaps the sum of several calls
+    assert not limits.accept("another", 90_000, 90_000)
     assert [*limits.all()] == ["m"]
-    assert limits.accept("m", 48_001)
+    assert limits.accept("m", 48_001, 48_001)
     assert limits.all() == opened(path).all() == {}
 
 

@@ -183,10 +183,14 @@ class EndpointLimits:
             return False
         return self._limits.put(self.endpoint, info.id, limit, refused)
 
-    def accept(self, model: str, tokens: int) -> bool:
-        """Forget a model's limit if it has accepted more input than that; return whether it did."""
+    def accept(self, model: str, tokens: int, estimate: int) -> bool:
+        """Forget a model's limit if it has accepted more input than that; return whether it did.
+
+        `tokens` is the endpoint's count, and `estimate` our own, which must be above the limit too: an
+        endpoint that runs tools itself reports the sum of several calls, each of which was below it.
+        """
         known = self.all().get(model)
-        if known is None or tokens <= known.limit:
+        if known is None or min(tokens, estimate) <= known.limit:
             return False
         self._limits.remove(self.endpoint, [model])
         return True

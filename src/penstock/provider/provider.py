@@ -123,7 +123,8 @@ class LanguageModelProvider:
         if result.usage is not None:
             self.counter.learn(model, estimate, result.usage.input_tokens)
             if self._directory.limits is not None:
-                self._directory.limits.accept(model, result.usage.input_tokens)
+                # The estimate before calibration: sums of several calls may have raised the calibrated one.
+                self._directory.limits.accept(model, result.usage.input_tokens, round(estimate.raw))
         return result
 
     def _ended(
