@@ -108,6 +108,19 @@ def test_a_window_that_the_user_has_set_teaches_nothing(path: Path) -> None:
     assert not opened(path).learn(set_by_user, 48_000, 50_123)
 
 
+def test_the_window_that_was_stated_is_stored_and_may_be_absent(path: Path) -> None:
+    limits = opened(path)
+    limits.learn(info("a"), 48_000, 50_123, 100_000)
+    limits.learn(info("b"), 48_000, stated=0)
+    limits.learn(info("c"), 48_000)
+    assert [each.stated for each in opened(path).all().values()] == [100_000, 0, None]
+    content = json.loads(path.read_bytes())
+    for entry in content["limits"]:
+        del entry["stated"]  # as in files of older versions
+    path.write_text(json.dumps(content))
+    assert [each.stated for each in opened(path).all().values()] == [None, None, None]
+
+
 def test_a_later_error_replaces_the_limit_in_both_directions(path: Path) -> None:
     limits = opened(path)
     for limit, is_new in ((48_000, True), (48_000, False), (32_000, True), (64_000, True)):

@@ -41,6 +41,7 @@ class _Entry(Struct, frozen=True):
     limit: int
     learned: float
     refused: int | None = None
+    stated: int | None = None
 
 
 class _File(Struct, frozen=True):
@@ -85,12 +86,14 @@ class LearnedLimits:
         self._read()
         return {model: limit for (place, model), limit in self._limits.items() if place == endpoint}
 
-    def put(self, endpoint: str, model: str, limit: int, refused: int | None) -> bool:
+    def put(
+        self, endpoint: str, model: str, limit: int, refused: int | None, stated: int | None = None
+    ) -> bool:
         """Store the limit of a model; return whether it can be stored."""
         if not all(len(name) <= _MAX_NAME_LENGTH and name.isprintable() for name in (endpoint, model)):
             return False  # not a name, or one that JSON cannot contain
         with self._changing(endpoint):
-            self._limits[endpoint, model] = LearnedLimit(limit, math.floor(self._clock()), refused)
+            self._limits[endpoint, model] = LearnedLimit(limit, math.floor(self._clock()), refused, stated)
         return True
 
     def remove(self, endpoint: str, models: Iterable[str]) -> None:
@@ -133,7 +136,7 @@ class LearnedLimits:
         if self.path is None or self._is_foreign:  # never overwrite what something else wrote
             return
         entries = [
-            _Entry(endpoint, model, limit.limit, limit.learned, limit.refused)
+            _Entry(endpoint, model, limit.limit, limit.learned, limit.refused, limit.stated)
             for (endpoint, model), limit in self._limits.items()
         ]
         try:
@@ -166,22 +169,25 @@ class EndpointLimits:
         """Return all limits by model."""
         return self._limits.of(self.endpoint)
 
-    def learn(self, info: ModelInfo, limit: int | None, refused: int | None = None) -> bool:
-        """Learn the limit that an error names; return whether it is below the window in `info`.
+    def learn(
+        self, info: ModelInfo, limit: int | None, refused: int | None = None, stated: int | None = None
+    ) -> bool:
+        """Learn the limit that an error names; return whether it changes the window in `info`.
 
         `refused` is the size of the refused conversation. A limit that is not below the window, or below the
-        refused size, is something else; a window that the user has set stays.
+        refused size, is something else; but a window that is only a default, or learned, may also rise. A
+        window that the user has set stays. `stated` is the window that the endpoint or a probe states: 0 if
+        neither does, None if that is not known yet.
         """
         if limit is None or not is_window(limit) or (refused is not None and refused <= limit):
             return False
-        if info.sources.get("context_window") == "override":
+        source = info.sources.get("context_window")
+        if source == "override" or (limit >= info.context_window and source not in ("default", "learned")):
             return False
         known = self.all().get(info.id)
-        if known is not None and known.limit == limit:
-            return limit < info.context_window  # it was learned since then
-        if known is None and limit >= info.context_window:
-            return False
-        return self._limits.put(self.endpoint, info.id, limit, refused)
+        if known is not None and known.limit == limit and not known.is_outdated(stated):
+            return limit != info.context_window  # it was learned since then
+        return self._limits.put(self.endpoint, info.id, limit, refused, stated)
 
     def accept(self, model: str, tokens: int, estimate: int) -> bool:
         """Forget a model's limit if it has accepted more input than that; return whether it did.
@@ -236,7 +242,7 @@ def _decoded(path: Path) -> dict[_Key, LearnedLimit]:
     if file.version != VERSION:
         raise ValueError("another version of Penstock wrote it")
     return {
-        (entry.endpoint, entry.model): LearnedLimit(entry.limit, entry.learned, entry.refused)
+        (entry.endpoint, entry.model): LearnedLimit(entry.limit, entry.learned, entry.refused, entry.stated)
         for entry in file.limits[:MAX_LIMITS]
         if is_window(entry.limit) and math.isfinite(entry.learned)
     }

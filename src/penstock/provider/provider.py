@@ -171,9 +171,7 @@ class LanguageModelProvider:
             turn.result.raise_for_error()
         except ContextOverflowError as error:
             # Also from a follow-up that is retried: the limit is the same for the full history.
-            if self._directory.limits is not None:
-                known = (error.limit_tokens, error.used_tokens)
-                error.is_limit_learned = self._directory.limits.learn(info, *known)
+            error.is_limit_learned = self._directory.learn(info, error.limit_tokens, error.used_tokens)
             raise
         return turn.result
 
