@@ -168,7 +168,7 @@ def test_another_process_sees_a_change_and_loses_nothing(path: Path) -> None:
 LEARN = """
 import sys
 from pathlib import Path
-from penstock.models import shared_file
+from penstock import shared_file
 from penstock.models.learned_limits import LearnedLimits
 
 shared_file.LOCK_WAIT = 60.0

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from penstock.models.info import LearnedLimit, ModelInfo, is_window
-from penstock.models.shared_file import locked, read_start, replace_file
 from penstock.net.urls import read_address
+from penstock.shared_file import locked, read_start, replace_file
 
 NAME = "limits.json"
 VERSION = 1

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import StoreError
-from penstock.file_lock import lock_descriptor
+from penstock.shared_file import lock_descriptor
 
 BUSY_MS = 5_000
 """Milliseconds that a connection waits for a lock. Only another program, such as a backup, can hold one."""

@@ -1,16 +1,15 @@
-"""A small file that several processes share: locked while it is changed, and replaced as a whole."""
+"""Files that several processes share: locked while they are changed, and replaced as a whole."""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
-
-from penstock.file_lock import lock_descriptor
 
 T = TypeVar("T")
 
@@ -20,6 +19,20 @@ process that was stopped in the middle of one."""
 _LOCK_POLL = 0.002
 _TRIES = 5
 _RETRY_WAIT = 0.01
+
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    def lock_descriptor(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def lock_descriptor(descriptor: int) -> None:
+        """Lock the file until the descriptor is closed or the process ends, however it ends; raise `OSError`
+        if another descriptor has the lock."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager

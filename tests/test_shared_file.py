@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.models import shared_file
-from penstock.models.shared_file import locked, read_start, replace_file
+from penstock import shared_file
+from penstock.shared_file import locked, read_start, replace_file
 
 
 def test_a_lock_that_another_process_keeps_does_not_prevent_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("penstock.models.shared_file.time.sleep", waits.append)
+    monkeypatch.setattr("penstock.shared_file.time.sleep", waits.append)
     path = tmp_path / "file"
     with locked(path):
         assert waits == []
@@ -30,7 +30,7 @@ def test_a_lock_is_released_if_the_change_fails(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(LookupError), locked(path):
         raise LookupError
     waits: list[float] = []
-    monkeypatch.setattr("penstock.models.shared_file.time.sleep", waits.append)
+    monkeypatch.setattr("penstock.shared_file.time.sleep", waits.append)
     with locked(path):
         assert waits == []
 
@@ -60,8 +60,8 @@ def test_a_file_that_another_process_has_open_is_replaced_a_little_later(
             raise refusals.pop()
         replace(source, target)
 
-    monkeypatch.setattr("penstock.models.shared_file.os.replace", refused_at_first)
-    monkeypatch.setattr("penstock.models.shared_file.time.sleep", waits.append)
+    monkeypatch.setattr("penstock.shared_file.os.replace", refused_at_first)
+    monkeypatch.setattr("penstock.shared_file.time.sleep", waits.append)
     replace_file(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
     assert len(waits) == 2
