@@ -244,6 +244,24 @@ def test_a_learned_limit_only_lowers_a_window_that_the_user_has_not_set(
     assert info.learned == (LEARNED if source == "learned" else None)
 
 
+ABOVE = LearnedLimit(128_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "window"),
+    [
+        (ModelFacts(id="unheard-of"), 128_000),
+        (ModelFacts(window=65_536, is_window_default=True), 128_000),  # of a gateway
+        (ModelFacts(ceiling=262_144), 128_000),  # what it was trained for is not what the server has loaded
+        (ModelFacts(window=100_000), 100_000),
+        (ModelFacts(id="gpt-4"), 8_192),
+    ],
+)
+def test_a_learned_limit_above_the_window_replaces_only_a_default(facts: ModelFacts, window: int) -> None:
+    assert enrich(facts, learned=ABOVE).context_window == window
+    assert enrich(facts, ModelFacts(window=32_000), learned=ABOVE).context_window == 32_000
+
+
 def test_input_and_output_fit_into_a_learned_window() -> None:
     info = enrich(ModelFacts(window=200_000, max_output=64_000), None, None, LEARNED)
     assert limits(info) == (48_000, 24_000, 24_000)

@@ -24,11 +24,13 @@ log = logging.getLogger("penstock.host")
 TRACE = 5
 """Below debug: the events of every turn, and the parts that they produced."""
 
+_READABLE = (log.name, "penstock.models")
+"""The loggers whose arguments contain no content. That of the models logs the path of a file and a reason."""
 _MAX_ID_LENGTH = 80
 
 
 class HostLogFormatter(logging.Formatter):
-    """Formats records as JSON; for other libraries without the arguments and the text of exceptions."""
+    """Formats records as JSON; for other loggers without the arguments and the text of exceptions."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -42,7 +44,7 @@ class HostLogFormatter(logging.Formatter):
 
 
 def _message(record: logging.LogRecord) -> str:
-    if record.name == log.name:
+    if record.name in _READABLE:
         return record.getMessage()
     words = str(record.msg).partition("\n")[0]
     kind = record.exc_info[0] if record.exc_info else None
