@@ -4,7 +4,7 @@ const vscode = require('vscode');
 const { Backend, MISSING } = require('./backend');
 const { turnSettings } = require('./editor');
 const { addGroup, askEndpoint, forgetOwn, openManagement, ownConfiguration } = require('./endpoints');
-const { createEnvironment, isOutdated, privatePython, wheelOf } = require('./environment');
+const { createEnvironment, isOutdated, markUsed, privatePython, removeUnused, wheelOf } = require('./environment');
 const { asPlain, plainError } = require('./errors');
 const { Gateway } = require('./gateway');
 const { Journal } = require('./journal');
@@ -70,6 +70,7 @@ class Shell {
   async startHost() {
     await this.installing?.catch(() => {}); // an incomplete environment does not work
     await vscode.workspace.fs.createDirectory(this.context.globalStorageUri);
+    markUsed(this.storage, [privatePython(this.storage), this.gateway.program]); // before it starts, another window may delete it
     const host = await startHost(this.storage, {
       cwd: this.storage, // not the workspace: Python would run a file `penstock.py` in it
       log: this.log,
@@ -77,6 +78,8 @@ class Shell {
       onNotification: (line) => this.onNotification(line),
       onEnd: () => this.hostEnded(),
     });
+    markUsed(this.storage, [host.command.file, this.gateway.program]);
+    removeUnused(this.storage, this.log).catch((error) => this.log.info(asPlain(error).message));
     if (host.command.file === privatePython(this.storage) && isOutdated(this.storage, this.wheel)) this.offerUpdate(host.version);
     return host;
   }
@@ -129,12 +132,20 @@ class Shell {
     if ((await vscode.window.showInformationMessage(message, update)) === update) await vscode.commands.executeCommand('penstock.install');
   }
 
-  /** Replaces the private environment. Concurrent callers share one installation. */
+  /** Creates a new private environment. The old one keeps running until then. */
   async replaceEnvironment() {
-    await this.backend.stop(); // Windows does not replace a program that is running
-    await createEnvironment(this.storage, this.wheel, this.log);
+    await this.backend.starting?.catch(() => {}); // a start that begins after this waits for the installation
+    try {
+      await createEnvironment(this.storage, this.wheel, this.log);
+    } catch (error) {
+      // Who cancels does not want another offer.
+      if (asPlain(error).reason !== 'cancelled') this.hasOfferedInstall = false;
+      throw error;
+    }
+    if (this.backend.host?.isAlive) await this.backend.stop();
   }
 
+  /** Concurrent callers share one installation. */
   async install() {
     this.installing ??= this.replaceEnvironment().finally(() => (this.installing = undefined));
     await this.installing;
@@ -235,6 +246,7 @@ class Shell {
   async dispose() {
     this.gateway.dispose();
     await this.backend.stop();
+    markUsed(this.storage, []);
   }
 }
 

@@ -7,7 +7,7 @@ const path = require('node:path');
 const test = require('node:test');
 const { vscode, settings, extension, cancellation, scripted } = require('./fake');
 const { activate, deactivate } = extension('extension.js');
-const { wheelOf } = extension('environment.js');
+const { privatePython, wheelOf } = extension('environment.js');
 const { Gateway } = extension('gateway.js');
 const manifest = require('../../../vscode/package.json');
 
@@ -50,7 +50,7 @@ function opened(t, mode = 'good', state = {}) {
     Object.assign(vscode.workspace, { isTrusted: true, workspaceFolders: [] });
     for (const emitter of [vscode.workspace.trusted, vscode.workspace.changed]) emitter.listeners = [];
     for (const name of Object.keys(settings)) delete settings[name];
-    fs.rmSync(folder, { recursive: true });
+    fs.rmSync(folder, { recursive: true, maxRetries: 3 });
   });
   return {
     folder,
@@ -262,11 +262,11 @@ test('the third step is complete when usage was shown', { skip }, async (t) => {
   assert.deepEqual(keys(), ['penstock.hasShownUsage']);
 });
 
-/** A program that runs the scripted host, like the Python of an environment with Penstock. */
-function python(file) {
+/** A program that runs the scripted host, like the Python of an environment with Penstock. @param {string} first a line before that */
+function python(file, first = '') {
   const { file: node, arguments: words } = scripted('good');
   fs.mkdirSync(path.dirname(file), { recursive: true });
-  fs.writeFileSync(file, `#!/bin/sh\nexec "${node}" "${words[0]}" good "$@"\n`, { mode: 0o755 });
+  fs.writeFileSync(file, `#!/bin/sh\n${first}\nexec "${node}" "${words[0]}" good "$@"\n`, { mode: 0o755 });
   return file;
 }
 
@@ -305,9 +305,9 @@ test('no update is offered for a Python that is not the private environment', { 
   assert.deepEqual(vscode.window.messages, []);
 });
 
-/** A `python3` whose environments run the scripted host. Returns a function that lists the created environments. */
-function withPython3(t, folder) {
-  const source = python(path.join(folder, 'source'));
+/** A `python3` whose environments run the scripted host, and `install` as pip. Returns a function that lists the created environments. */
+function withPython3(t, folder, install = '') {
+  const source = python(path.join(folder, 'source'), `case "$*" in *pip*) ${install};; esac`);
   const created = path.join(folder, 'created');
   const create = `for last; do :; done; echo "$last" >> "${created}"; /bin/mkdir -p "$last/bin"; /bin/cp "${source}" "$last/bin/python"`;
   const script = `#!/bin/sh\ncase "$*" in *version_info*) echo new;; *venv*) ${create};; esac\n`;
@@ -341,6 +341,62 @@ test('a request during an installation waits for it, and concurrent installation
   const both = [run('install'), run('install')];
   assert.equal((await list({ preset: 'vercel', apiKey: 'k' })).length, 1);
   await Promise.all(both);
-  assert.deepEqual(created(), [path.join(folder, 'python')]);
+  assert.deepEqual(created().map((each) => path.join(each, 'bin', 'python')), [privatePython(folder)]);
   assert.deepEqual(vscode.window.messages, Array(2).fill('Penstock: the Python backend is installed and running.'));
+});
+
+/** Accepts every offer of an update. Returns the offers, and a function that waits for the installations. */
+function accepting(t) {
+  const { showInformationMessage } = vscode.window;
+  const { executeCommand } = vscode.commands;
+  t.after(() => (Object.assign(vscode.window, { showInformationMessage }), Object.assign(vscode.commands, { executeCommand })));
+  const offers = [];
+  const installs = [];
+  vscode.window.showInformationMessage = async (text, button) => (button && offers.push(text), button);
+  vscode.commands.executeCommand = async (name) => name === 'penstock.install' && installs.push(vscode.commands.registered[name]());
+  return { offers, installed: () => Promise.all(installs) };
+}
+
+test('a failed update leaves the old environment running and is offered again', { skip }, async (t) => {
+  const { folder, list, run } = opened(t);
+  withWheel(t, folder);
+  const old = python(path.join(folder, 'python', 'bin', 'python'));
+  withPython3(t, folder, 'echo "no space left"; exit 1');
+  const { offers, installed } = accepting(t);
+  assert.equal((await list()).length, 1);
+  await installed();
+  assert.deepEqual(vscode.window.messages, ['Penstock: no space left']);
+  assert.equal(privatePython(folder), old);
+  const [model] = await list();
+  assert.equal(model.id, 'm');
+  assert.equal(offers.length, 1);
+  await run('restart');
+  assert.equal((await list()).length, 1);
+  await installed();
+  assert.equal(offers.length, 2);
+});
+
+test('an update does not delete the environment that the gateway of this window runs from', { skip }, async (t) => {
+  const { folder, run } = opened(t);
+  withWheel(t, folder);
+  const old = python(path.join(folder, 'python', 'bin', 'python'));
+  withPython3(t, folder);
+  const stopped = [];
+  t.mock.method(Gateway.prototype, 'launch', async function launch(command) {
+    this.program = command.file;
+    return 'http://127.0.0.1:9/v1';
+  });
+  t.mock.method(Gateway.prototype, 'stop', async function stop() {
+    stopped.push(this.program);
+    this.program = undefined;
+  });
+  await run('startGateway');
+  await run('install');
+  assert.notEqual(privatePython(folder), old);
+  assert.deepEqual([fs.existsSync(old), fs.existsSync(path.join(folder, 'python', `used-by-${process.pid}`))], [true, true]);
+  await run('stopGateway');
+  assert.deepEqual(stopped, [old]);
+  await run('install');
+  while (fs.existsSync(old)) await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(fs.existsSync(privatePython(folder)));
 });
