@@ -218,9 +218,11 @@ class Shell {
   }
 
   async forgetLimits() {
-    const count = await this.provider.forgetLimits();
+    const { count, unreachable } = await this.provider.forgetLimits();
     const what = count === 1 ? 'one learned limit was' : `${count} learned limits were`;
-    vscode.window.showInformationMessage(count === 0 ? 'Penstock: no limit was learned.' : `Penstock: ${what} forgotten.`);
+    if (unreachable.length > 0) {
+      vscode.window.showWarningMessage(`Penstock: ${what} forgotten, but these endpoints could not be asked: ${unreachable.join(', ')}.`);
+    } else vscode.window.showInformationMessage(count === 0 ? 'Penstock: no limit was learned.' : `Penstock: ${what} forgotten.`);
   }
 
   /** Forgets what the extension can forget. Groups and their keys belong to VS Code; only the user can delete them. */

@@ -107,15 +107,11 @@ class Provider {
     if (outdated.length > 0) this.changed.fire(undefined);
   }
 
-  /** Forgets the limits that were learned from errors; returns how many. */
+  /** Forgets the limits that were learned from errors; returns how many, and the groups that could not be asked. */
   async forgetLimits() {
-    let count = 0;
-    for (const configuration of this.configurations.values()) {
-      const done = await this.backend.request(configuration, 'forget_limits', {});
-      count += (done.forgotten ?? []).length;
-    }
-    if (count > 0) this.refresh(true);
-    return count;
+    const forgotten = await this.backend.forgetLimits([...this.configurations.values()]);
+    if (forgotten.count > 0) this.refresh(true);
+    return forgotten;
   }
 
   /** Forgets keys and models, after a sign-out. */

@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -97,6 +97,12 @@ class LearnedLimits:
         for model in models:
             self._limits.pop((endpoint, model), None)
         self._changed(endpoint)
+
+    def forget(self, models: Collection[str] | None = None) -> list[str]:
+        """Forget the limits of these models, or of all, at all endpoints; return the models."""
+        self._read()
+        places = {endpoint: EndpointLimits(self, endpoint) for endpoint, _ in self._limits}
+        return [model for limits in places.values() for model in limits.forget(models)]
 
     def _changed(self, endpoint: str) -> None:
         self._write()

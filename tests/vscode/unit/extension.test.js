@@ -104,6 +104,23 @@ test('a learned limit is announced at once and can be forgotten', { skip }, asyn
   ]);
 });
 
+test('learned limits are forgotten before the editor has listed models, and after a sign-out', { skip }, async (t) => {
+  const { list, run } = opened(t, 'learned'); // each process knows a limit when it starts
+  await run('forgetLimits');
+  await list();
+  await run('signOut');
+  await run('forgetLimits');
+  const [first, , second] = vscode.window.messages;
+  assert.deepEqual([first, second], Array(2).fill('Penstock: one learned limit was forgotten.'));
+});
+
+test('groups that could not be asked to forget are named', { skip }, async (t) => {
+  const { provider, run } = opened(t);
+  t.mock.method(provider, 'forgetLimits', async () => ({ count: 1, unreachable: ['one:8', 'two'] }));
+  await run('forgetLimits');
+  assert.deepEqual(vscode.window.messages, ['Penstock: one learned limit was forgotten, but these endpoints could not be asked: one:8, two.']);
+});
+
 test('a turn that comes right after a restart is answered', { skip }, async (t) => {
   const { list, ask, run, change } = opened(t);
   const [model] = await list();
