@@ -7,6 +7,7 @@ const { addGroup, askEndpoint, forgetOwn, openManagement, ownConfiguration } = r
 const { createEnvironment, isOutdated, markUsed, privatePython, removeUnused, wheelOf } = require('./environment');
 const { asPlain, plainError } = require('./errors');
 const { Gateway } = require('./gateway');
+const { readConfiguration } = require('./groups');
 const { Journal } = require('./journal');
 const { Provider } = require('./provider');
 const { startHost } = require('./python');
@@ -27,8 +28,8 @@ const RESTARTING = ['penstock.pythonPath', 'penstock.logLevel'];
 
 /** Everything that lives as long as the extension. */
 class Shell {
-  /** @param {vscode.ExtensionContext} context */
-  constructor(context) {
+  /** @param {vscode.ExtensionContext} context @param {{ wait?: import('./walkthrough').Wait }} needs */
+  constructor(context, { wait }) {
     this.context = context;
     this.storage = context.globalStorageUri.fsPath;
     this.wheel = wheelOf(context.extensionPath, context.extension.packageJSON.version);
@@ -37,7 +38,7 @@ class Shell {
     this.journal = new Journal();
     this.pages = new Pages();
     this.gateway = new Gateway();
-    this.walkthrough = new Walkthrough(context.globalState);
+    this.walkthrough = new Walkthrough(context.globalState, wait);
     this.hasOfferedInstall = false;
     /** @type {Promise<void> | undefined} */
     this.installing = undefined;
@@ -55,15 +56,17 @@ class Shell {
       log: this.log,
       journal: this.journal,
       own: () => this.ownConfiguration(),
+      onEndpoint: () => this.walkthrough.endpointFound(),
       isSignedIn: () => !this.isSignedOut,
     });
   }
 
-  /** The editor asks for this before it asks for its groups. If it asks again without a group in between, there is none. */
+  /** The editor asks for this before it asks for its groups, if there are any. */
   async ownConfiguration() {
     const own = await ownConfiguration(this.context);
-    if (own !== undefined || this.provider.configurations.size > 0) this.walkthrough.completed('connect');
-    else await this.walkthrough.noEndpoint();
+    const hasEndpoint = readConfiguration(own) !== undefined || this.provider.configurations.size > 0;
+    if (hasEndpoint) this.walkthrough.completed('connect');
+    else this.walkthrough.offerUnlessConnected();
     return own;
   }
 
@@ -280,13 +283,14 @@ const guarded = (shell, run) => async () => {
 /** @type {Shell | undefined} */
 let current;
 
-/** @param {vscode.ExtensionContext} context */
-function activate(context) {
-  const shell = (current = new Shell(context));
+/** @param {vscode.ExtensionContext} context @param {{ wait?: import('./walkthrough').Wait }} [needs] for tests */
+function activate(context, needs = {}) {
+  const shell = (current = new Shell(context, needs));
   context.subscriptions.push(
     shell.log,
     shell.status,
     shell.pages,
+    shell.walkthrough,
     vscode.workspace.onDidChangeConfiguration((event) => shell.configurationChanged(event)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => shell.trustGranted()),
     vscode.lm.registerLanguageModelChatProvider('penstock', shell.provider),

@@ -21,13 +21,15 @@ const FAILED_LIST_TTL = 5_000; // the editor asks up to eight times when it star
 class Provider {
   /**
    * @param {{ backend: import('./backend').Backend, log: import('./host').Log, now?: () => number,
-   *   journal: import('./journal').Journal, own?: () => Promise<unknown>, isSignedIn?: () => boolean }} needs
+   *   journal: import('./journal').Journal, own?: () => Promise<unknown>, onEndpoint?: () => void,
+   *   isSignedIn?: () => boolean }} needs
    */
-  constructor({ backend, log, journal, own, isSignedIn = () => true, now = Date.now }) {
+  constructor({ backend, log, journal, own, onEndpoint, isSignedIn = () => true, now = Date.now }) {
     this.backend = backend;
     this.log = log;
     this.journal = journal;
     this.own = own;
+    this.onEndpoint = onEndpoint;
     this.isSignedIn = isSignedIn;
     this.now = now;
     /** @type {Map<string, Configuration>} */
@@ -58,6 +60,7 @@ class Provider {
   modelsOf(configuration, isRefresh) {
     const digest = digestOf(configuration);
     this.configurations.set(digest, configuration);
+    this.onEndpoint?.();
     const known = this.listings.get(digest);
     if (known && this.isReusable(known, isRefresh)) return known.list;
     const list = this.fetch(configuration, digest, isRefresh);

@@ -41,7 +41,8 @@ function opened(t, mode = 'good', state = {}) {
   const items = [];
   const { createStatusBarItem } = vscode.window;
   vscode.window.createStatusBarItem = () => (items.push(createStatusBarItem()), items.at(-1));
-  activate(context(folder, state));
+  const waiting = new Set();
+  activate(context(folder, state), { wait: (later) => (waiting.add(later), () => waiting.delete(later)) });
   const { provider } = vscode.lm;
   t.after(async () => {
     await deactivate();
@@ -56,6 +57,11 @@ function opened(t, mode = 'good', state = {}) {
     folder,
     provider,
     bar: items[0],
+    waiting,
+    becomeQuiet: async () => {
+      for (const later of waiting) later();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
     run: (name) => vscode.commands.registered[`penstock.${name}`](),
     change: (name) => Promise.all(vscode.workspace.changed.listeners.map((hear) => hear({ affectsConfiguration: (each) => each === `penstock.${name}` }))),
     askAll: (...configurations) =>
@@ -209,33 +215,58 @@ const OFFER = 'Penstock has no endpoint yet, so it offers no models.';
 
 test('without an endpoint the walkthrough is offered once per installation, and a click opens it', { skip }, async (t) => {
   const state = {};
-  const { askAll } = opened(t, 'good', state);
+  const { askAll, becomeQuiet } = opened(t, 'good', state);
   const { showInformationMessage } = vscode.window;
   t.after(() => Object.assign(vscode.window, { showInformationMessage }));
   const offers = [];
   vscode.window.showInformationMessage = async (text, button) => (offers.push(text), button);
-  await askAll();
-  assert.deepEqual(offers, [], 'the groups may still come');
   for (let time = 0; time < 3; time += 1) await askAll();
+  assert.deepEqual(offers, [], 'the groups may still come');
+  await becomeQuiet();
   assert.deepEqual(offers, [OFFER]);
   assert.equal(vscode.commands.calls[0][0], 'workbench.action.openWalkthrough');
+  await askAll();
+  await becomeQuiet();
   await deactivate();
-  const { askAll: askLater } = opened(t, 'good', state);
-  for (let time = 0; time < 3; time += 1) await askLater();
+  const { askAll: askLater, becomeQuiet: becomeQuietLater } = opened(t, 'good', state);
+  await askLater();
+  await becomeQuietLater();
   assert.deepEqual(offers, [OFFER]);
 });
 
+test('a group that comes after several requests without one cancels the offer of the walkthrough', { skip }, async (t) => {
+  const { askAll, list, becomeQuiet, waiting } = opened(t);
+  for (let time = 0; time < 3; time += 1) await askAll();
+  assert.equal(waiting.size, 1);
+  await list();
+  assert.equal(waiting.size, 0);
+  await askAll();
+  await becomeQuiet();
+  assert.deepEqual(vscode.window.messages, []);
+});
+
+test('a group without an endpoint and a preset is no endpoint', { skip }, async (t) => {
+  const stored = { 'penstock.configuration': { name: 'n', endpoint: ' ' } };
+  const { askAll, becomeQuiet } = opened(t, 'good', stored);
+  await askAll({}, { apiKey: 'k' }, { endpoint: '', preset: ' ' });
+  await becomeQuiet();
+  assert.deepEqual([vscode.window.messages, keys()], [[OFFER], []]);
+});
+
 test('with an endpoint the walkthrough is not offered, and its first step is complete', { skip }, async (t) => {
-  const { askAll } = opened(t);
+  const { askAll, becomeQuiet } = opened(t);
   for (let time = 0; time < 3; time += 1) await askAll(CONFIGURATION);
+  await becomeQuiet();
   assert.deepEqual(vscode.window.messages, []);
   assert.deepEqual(keys(), ['penstock.hasConnected']);
 });
 
 test('a user who has opened the walkthrough is not offered it', { skip }, async (t) => {
-  const { askAll, run } = opened(t);
+  const { askAll, run, becomeQuiet } = opened(t);
+  await askAll();
   await run('getStarted');
-  for (let time = 0; time < 3; time += 1) await askAll();
+  await askAll();
+  await becomeQuiet();
   assert.deepEqual(vscode.window.messages, []);
 });
 
