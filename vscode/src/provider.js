@@ -4,7 +4,7 @@ const vscode = require('vscode');
 const { Counts } = require('./counts');
 const { asPlain, briefly, plainError } = require('./errors');
 const { digestOf, readConfiguration } = require('./groups');
-const { modelInformation, optionsToJson } = require('./models');
+const { modelInformation, optionsToJson, withPlace } = require('./models');
 const { messageToJson, partOfLine, toolToJson, tracedLine } = require('./parts');
 
 const LIST_TTL = 5 * 60_000;
@@ -39,6 +39,8 @@ class Provider {
     /** @type {Map<string, Information[]>} */
     this.lastGood = new Map();
     this.counts = new Counts();
+    /** Whether the editor has a list of models whose details do not show the place. */
+    this.hasPlainList = false;
     this.changed = new vscode.EventEmitter();
     this.onDidChangeLanguageModelChatInformation = /** @type {vscode.Event<void>} */ (this.changed.event);
   }
@@ -52,8 +54,21 @@ class Provider {
   async provideLanguageModelChatInformation(options) {
     if (!this.isSignedIn()) return [];
     const configuration = readConfiguration(options.configuration ?? (await this.own?.()));
+    if (configuration === undefined) return [];
     // Not silent: the user opened "Manage Language Models" and wants a current list.
-    return configuration === undefined ? [] : this.modelsOf(configuration, options.silent === false);
+    return this.distinguished(configuration, await this.modelsOf(configuration, options.silent === false));
+  }
+
+  /** Adds the place to the details if several groups are known: they may list the same model. @param {Configuration} configuration @param {Information[]} models */
+  distinguished(configuration, models) {
+    if (this.configurations.size < 2) {
+      this.hasPlainList ||= models.length > 0;
+      return models;
+    }
+    // The first list was returned before there was a second group.
+    if (this.hasPlainList) this.changed.fire(undefined);
+    this.hasPlainList = false;
+    return models.map((model) => withPlace(model, this.backend.names.nameOf(configuration)));
   }
 
   /** @param {Configuration} configuration @param {boolean} isRefresh @returns {Promise<Information[]>} */

@@ -5,7 +5,7 @@ const { vscode, extension, log, cancellation } = require('./fake');
 const { errorOfLine, plainError } = extension('errors.js');
 const { GroupNames, readConfiguration } = extension('groups.js');
 const { Journal } = extension('journal.js');
-const { modelInformation, optionsToJson } = extension('models.js');
+const { modelInformation, optionsToJson, withPlace } = extension('models.js');
 const { Provider } = extension('provider.js');
 
 const CONFIGURATION = { endpoint: 'http://one/v1', apiKey: ' k ' };
@@ -15,7 +15,9 @@ const MODEL = { id: 'm', detail: 'tools · 15', name: 'M', max_input_tokens: 10,
 function provider(answer) {
   const asked = [];
   const backend = {
+    names: new GroupNames(),
     request: async (configuration, method, fields, listening = {}) => {
+      backend.names.nameOf(configuration);
       asked.push({ configuration, method, fields, listening });
       return answer({ method, fields, listening, count: asked.length });
     },
@@ -147,6 +149,27 @@ test('after limits were forgotten the editor asks again', async () => {
   count = 2;
   await shell.forgetLimits();
   assert.deepEqual([fired, given], [1, [0, 1, 1]]);
+});
+
+test('models of several groups show their place, and the editor is told to read the first list again', async () => {
+  const { shell, asked } = provider(models);
+  let fired = 0;
+  shell.onDidChangeLanguageModelChatInformation(() => (fired += 1));
+  const details = async (configuration) => (await list(shell, configuration)).map(({ detail }) => detail);
+  const [one, other, third] = [{ endpoint: 'http://one:8/v1' }, { endpoint: 'http://one:8/v1', apiKey: 'k' }, { preset: 'vercel' }];
+  assert.deepEqual(await details(one), ['tools · 15']);
+  assert.equal(fired, 0);
+  const [second] = await details(other);
+  assert.match(second, /^tools · 15 · one:8 \([0-9a-f]{4}\)$/);
+  assert.equal(fired, 1);
+  assert.deepEqual(await details(one), ['tools · 15 · one:8']);
+  assert.deepEqual(await details(third), ['tools · 15 · vercel']);
+  assert.deepEqual([fired, asked.length], [1, 3]);
+});
+
+test('a long place is shortened, and a model without a detail has only the place', () => {
+  assert.equal(withPlace({ detail: '48K' }, 'generativelanguage.googleapis.com').detail, '48K · generativelangu…apis.com');
+  assert.equal(withPlace({}, 'h').detail, 'h');
 });
 
 test('a model has the fields that the editor reads, without the key and gated fields', () => {
