@@ -88,4 +88,14 @@ function optionsToJson(options) {
   return { ...(effort === undefined ? {} : { reasoning_effort: effort }), ...Object.fromEntries(given) };
 }
 
-module.exports = { modelInformation, optionsToJson, withPlace };
+/**
+ * Returns whether a request is one of VS Code's helpers (titles, summaries), which would take the text of an error for the answer: it
+ * offers no tools, or it has private options without a conversation. A summary offers tools, but has no conversation.
+ * @param {any} options
+ */
+function isHelper(options) {
+  const names = Object.keys(options.modelOptions ?? {}).filter((name) => name.startsWith('_'));
+  return (options.tools ?? []).length === 0 || (names.length > 0 && !names.includes('_conversationId'));
+}
+
+module.exports = { isHelper, modelInformation, optionsToJson, withPlace };

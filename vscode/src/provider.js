@@ -4,7 +4,7 @@ const vscode = require('vscode');
 const { Counts } = require('./counts');
 const { asPlain, briefly, plainError } = require('./errors');
 const { digestOf, readConfiguration } = require('./groups');
-const { modelInformation, optionsToJson, withPlace } = require('./models');
+const { isHelper, modelInformation, optionsToJson, withPlace } = require('./models');
 const { messageToJson, partOfLine, toolToJson, tracedLine } = require('./parts');
 
 const LIST_TTL = 5 * 60_000;
@@ -229,6 +229,7 @@ function requestOf(model, messages, options) {
     tools: (options.tools ?? []).map(toolToJson),
     tool_mode: options.toolMode ?? 1,
     options: optionsToJson(options),
+    ...(isHelper(options) ? { errors_as_text: false } : {}), // overrides the setting
   };
 }
 

@@ -64,6 +64,22 @@ test('an error that was sent as text does not fail the turn, but is recorded', a
   assert.deepEqual([shell.journal.turns[0].outcome, shell.journal.turns[0].error], ['error', 'Wait (rate_limit_exceeded)']);
 });
 
+test('errors are never text in the requests of helpers, such as titles and summaries', async () => {
+  const tools = [{ name: 'look', description: 'd' }];
+  const rows = [
+    ['the agent', { tools, modelOptions: { _conversationId: 'c', _telemetryTurn: 1 } }, undefined],
+    ['another extension with tools', { tools, modelOptions: { temperature: 1 } }, undefined],
+    ['a title', { modelOptions: { _capturingTokenCorrelationId: 'x' } }, false],
+    ['a request without tools', { tools: [], modelOptions: { _conversationId: 'c' } }, false],
+    ['a summary, which offers the tools of the agent', { tools, modelOptions: { _capturingTokenCorrelationId: 'x' } }, false],
+  ];
+  const { shell, asked } = provider(({ method }) => (method === 'models' ? models() : { result: {} }));
+  for (const [name, options, setting] of rows) {
+    await respond(shell, { options: { toolMode: 1, ...options } });
+    assert.equal(asked.at(-1).fields.errors_as_text, setting, name);
+  }
+});
+
 test('lists are shared while they are fresh and requested again afterwards', async () => {
   const { shell, asked, clock } = provider(models);
   const lists = await Promise.all(Array.from({ length: 8 }, () => list(shell)));
