@@ -167,7 +167,7 @@ test('after limits were forgotten the editor asks again', async () => {
   assert.deepEqual([fired, given], [1, [0, 1, 1]]);
 });
 
-test('models of several groups show their place, and the editor is told to read the first list again', async () => {
+test('models of several groups show their place, and the editor reads the first list again', async () => {
   const { shell, asked } = provider(models);
   let fired = 0;
   shell.onDidChangeLanguageModelChatInformation(() => (fired += 1));
