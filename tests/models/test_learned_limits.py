@@ -151,6 +151,19 @@ def test_all_limits_or_those_of_some_models_are_forgotten(path: Path) -> None:
     assert opened(path).all() == {}
 
 
+def test_the_limits_of_all_endpoints_are_forgotten(path: Path) -> None:
+    limits = LearnedLimits(path)
+    changed: list[str] = []
+    for endpoint, model in (("http://a", "one"), ("http://a", "two"), ("http://b", "one")):
+        limits.put(endpoint, model, 48_000, None)
+    limits.on_change(changed.append)
+    assert limits.forget(["two"]) == ["two"]
+    assert limits.forget() == ["one", "one"]
+    assert changed == ["http://a", "http://a", "http://b"]
+    assert limits.forget() == []
+    assert LearnedLimits(path).of("http://b") == {}
+
+
 def test_another_process_sees_a_change_and_loses_nothing(path: Path) -> None:
     one, other = opened(path), opened(path)
     assert other.all() == {}

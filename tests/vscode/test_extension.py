@@ -110,6 +110,24 @@ def test_every_setting_is_documented() -> None:
     assert [name for name in settings if f"`{name}`" not in readme] == []
 
 
+def test_the_table_of_settings_has_the_names_and_defaults_of_the_manifest() -> None:
+    page = (ROOT / "docs" / "vscode.md").read_text()
+    table = page.partition("### Settings\n")[2].partition("\n\n###")[0]
+    documented: dict[str, str] = {}
+    for names, defaults in re.findall(r"^\| (`penstock\.[^|]*) \| ([^|]*) \|", table, re.MULTILINE):
+        shown = defaults.split(", ")
+        documented.update(zip(names.replace("`", "").split(", "), shown, strict=True))
+    settings = MANIFEST["contributes"]["configuration"]["properties"]
+    assert documented == {name: _shown(setting["default"]) for name, setting in settings.items()}
+
+
+def _shown(default: object) -> str:
+    """Return a default as the page shows it."""
+    words = {"": "empty", "[]": "none"}
+    text = default if isinstance(default, str) else json.dumps(default)
+    return words.get(text, f"`{text}`")
+
+
 def test_citations_are_listed_at_the_end_by_default() -> None:
     settings = MANIFEST["contributes"]["configuration"]["properties"]
     names = ("citations", "errorsAsText", "systemRole")

@@ -1,6 +1,7 @@
 // Access to the models: through the Python process if there is one, else directly through the gateway over HTTP.
 // Starts the process when it is first needed and restarts it after a crash, and sends it the configurations.
 'use strict';
+const { briefly } = require('./errors');
 const { GroupNames, accountOf } = require('./groups');
 const { RemoteGateway } = require('./remote');
 
@@ -84,6 +85,30 @@ class Backend {
     });
     if (done.usage) this.onRemoteUsage?.(done.usage); // over HTTP usage is sent only at the end
     return done;
+  }
+
+  /**
+   * Forgets learned limits: all of the process; without Python, those of each gateway, one after the other.
+   * @param {Configuration[]} configurations @returns {Promise<{ count: number, unreachable: string[] }>} how many, and the groups
+   *   that could not be asked
+   */
+  async forgetLimits(configurations) {
+    const host = await this.session().catch((error) => {
+      if (error.code !== MISSING || configurations.length === 0) throw error;
+    });
+    const countOf = (/** @type {Line} */ done) => (done.forgotten ?? []).length;
+    // Without a group: also of endpoints that this window does not know (yet).
+    if (host) return { count: countOf(await host.request('forget_limits', {})), unreachable: [] };
+    const forgotten = { count: 0, unreachable: /** @type {string[]} */ ([]) };
+    for (const configuration of configurations) {
+      try {
+        forgotten.count += countOf(await this.request(configuration, 'forget_limits', {}));
+      } catch (error) {
+        this.log.warn(`learned limits: ${briefly(error)}`); // an older gateway does not know this request
+        forgotten.unreachable.push(this.names.nameOf(configuration));
+      }
+    }
+    return forgotten;
   }
 
   /** Configures a group in the process once, and again if a setting has changed. @param {HostProcess} host @param {string} group @param {Configuration} configuration */

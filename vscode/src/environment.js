@@ -1,18 +1,35 @@
 // The private environment: a virtual environment in the extension's storage, with the Penstock that comes with the extension.
+// Each installation has a folder of its own, so a failed one changes nothing, and what runs from an older one keeps running.
 'use strict';
 const { spawn } = require('node:child_process');
 const { createHash } = require('node:crypto');
-const { existsSync, mkdirSync, readFileSync, writeFileSync } = require('node:fs');
+const { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } = require('node:fs');
+const { rm } = require('node:fs/promises');
 const path = require('node:path');
 const vscode = require('vscode');
 const { MISSING } = require('./backend');
-const { plainError } = require('./errors');
+const { asPlain, plainError } = require('./errors');
 
 const WINDOWS = process.platform === 'win32';
 const REQUIRED_PYTHON = 'Python 3.11 or later';
 
-/** A file in the environment: the digest of the wheel that was installed. */
+/** A file in an environment that is complete: the digest of the wheel that was installed; empty for the user's own package. */
 const RECORD = 'installed-wheel';
+
+/** A file in the storage: the name of the folder that is used. */
+const CURRENT = 'current-python';
+
+/** The folder of earlier versions of the extension, which had only one. */
+const FIRST_FOLDER = 'python';
+
+/** A folder, with the id of the process that made it. */
+const FOLDER = /^python-(\d+)-\w+$/;
+
+/** A file in an environment that a window uses, with the id of its process. */
+const MARKER = /^used-by-(\d+)$/;
+
+/** The prefix of a folder that is being deleted. */
+const DISCARDED = 'discarded-';
 
 const NOT_PACKED =
   'This extension was not packed with Penstock: pack it with `make vsix`, or set `penstock.package` or `penstock.pythonPath`';
@@ -20,8 +37,13 @@ const NOT_PACKED =
 /** @param {string} folder */
 const pythonIn = (folder) => path.join(folder, ...(WINDOWS ? ['Scripts', 'python.exe'] : ['bin', 'python']));
 
-/** @param {string} storage the storage folder of the extension */
-const privateEnvironment = (storage) => path.join(storage, 'python');
+/** Returns the folder of the environment that is used. @param {string} storage the storage folder of the extension */
+function privateEnvironment(storage) {
+  const pointer = path.join(storage, CURRENT);
+  const name = existsSync(pointer) ? readFileSync(pointer, 'utf8') : '';
+  const isUsable = FOLDER.test(name) && existsSync(pythonIn(path.join(storage, name)));
+  return path.join(storage, isUsable ? name : FIRST_FOLDER);
+}
 
 /** @param {string} storage */
 const privatePython = (storage) => pythonIn(privateEnvironment(storage));
@@ -29,11 +51,11 @@ const privatePython = (storage) => pythonIn(privateEnvironment(storage));
 /** Returns the path of the wheel that `make vsix` packs. @param {string} extension the folder of the extension @param {string} version */
 const wheelOf = (extension, version) => path.join(extension, 'wheel', `penstock-${version}-py3-none-any.whl`);
 
-const settingOf = () => vscode.workspace.getConfiguration('penstock').get('package', '').trim();
+const readPackageSetting = () => vscode.workspace.getConfiguration('penstock').get('package', '').trim();
 
 /** Returns what pip installs. Without the setting it is a file, so pip never looks up the name in an index. @param {string} wheel */
 function packageOf(wheel) {
-  const setting = settingOf();
+  const setting = readPackageSetting();
   if (setting !== '') return setting;
   if (existsSync(wheel)) return wheel;
   throw plainError(NOT_PACKED, { code: 'wheel_not_found' });
@@ -44,7 +66,7 @@ const digestOf = (wheel) => createHash('sha256').update(readFileSync(wheel)).dig
 
 /** Returns whether the environment has another Penstock than the extension. The user's own package is never outdated. @param {string} storage @param {string} wheel */
 function isOutdated(storage, wheel) {
-  if (settingOf() !== '' || !existsSync(wheel)) return false;
+  if (readPackageSetting() !== '' || !existsSync(wheel)) return false;
   const record = path.join(privateEnvironment(storage), RECORD);
   return !existsSync(record) || readFileSync(record, 'utf8') !== digestOf(wheel);
 }
@@ -93,8 +115,12 @@ async function basePython(cwd) {
   return undefined;
 }
 
+/** @param {string} storage */
+const newFolder = (storage) => path.join(storage, `python-${process.pid}-${Date.now().toString(36)}`);
+
 /**
- * Creates the private environment, with progress that the user can see and cancel. An existing one is replaced.
+ * Creates an environment and uses it from now on, with progress that the user can see and cancel. If that fails, the
+ * environment that was used before is still used.
  * @param {string} storage @param {string} wheel @param {import('./host').Log} log
  */
 async function createEnvironment(storage, wheel, log) {
@@ -104,24 +130,105 @@ async function createEnvironment(storage, wheel, log) {
   if (base === undefined) {
     throw plainError(`${REQUIRED_PYTHON} was not found on this machine: install it, or set \`penstock.pythonPath\``, { code: MISSING });
   }
-  const folder = privateEnvironment(storage);
+  const folder = newFolder(storage);
+  const python = pythonIn(folder);
   const steps = [
-    { title: 'creating an environment', file: base.file, args: [...base.args, ISOLATED, '-m', 'venv', '--clear', folder] },
+    { title: 'creating an environment', file: base.file, args: [...base.args, ISOLATED, '-m', 'venv', folder] },
     {
       title: `installing ${chosen === wheel ? path.basename(wheel) : chosen}`,
-      file: pythonIn(folder),
+      file: python,
       args: [ISOLATED, '-m', 'pip', 'install', '--disable-pip-version-check', chosen],
     },
+    { title: 'checking the installation', file: python, args: [ISOLATED, '-m', 'penstock', '--version'] },
   ];
   const options = { location: vscode.ProgressLocation.Notification, title: 'Penstock', cancellable: true };
-  await vscode.window.withProgress(options, async (progress, token) => {
-    for (const { title, file, args } of steps) {
-      progress.report({ message: title });
-      log.info(`${title}: ${file} ${args.join(' ')}`);
-      await run(file, args, { cwd: storage, token, onLine: (text) => log.trace(text) });
-    }
-  });
-  if (chosen === wheel) writeFileSync(path.join(folder, RECORD), digestOf(wheel));
+  try {
+    await vscode.window.withProgress(options, async (progress, token) => {
+      for (const { title, file, args } of steps) {
+        progress.report({ message: title });
+        log.info(`${title}: ${file} ${args.join(' ')}`);
+        await run(file, args, { cwd: storage, token, onLine: (text) => log.trace(text) });
+      }
+    });
+    writeFileSync(path.join(folder, RECORD), chosen === wheel ? digestOf(wheel) : '');
+    use(storage, folder);
+  } catch (error) {
+    await discard(folder, log);
+    throw error;
+  }
 }
 
-module.exports = { createEnvironment, isOutdated, privatePython, pythonIn, wheelOf };
+/** Uses an environment from now on. Another window reads the old name or the new one, never a part. @param {string} storage @param {string} folder */
+function use(storage, folder) {
+  const written = path.join(storage, `${CURRENT}-${process.pid}`);
+  writeFileSync(written, path.basename(folder));
+  renameSync(written, path.join(storage, CURRENT));
+}
+
+/** @param {string} storage @returns {string[]} the paths of all environments, also of incomplete ones */
+function environments(storage) {
+  const names = existsSync(storage) ? readdirSync(storage) : [];
+  return names.filter((name) => name === FIRST_FOLDER || FOLDER.test(name)).map((name) => path.join(storage, name));
+}
+
+/**
+ * Marks the environments that contain these programs as used by this window, and no others, so that no window deletes them.
+ * @param {string} storage @param {Array<string | undefined>} programs
+ */
+function markUsed(storage, programs) {
+  for (const folder of environments(storage)) {
+    const marker = path.join(folder, `used-by-${process.pid}`);
+    try {
+      if (programs.includes(pythonIn(folder))) writeFileSync(marker, '');
+      else rmSync(marker, { force: true });
+    } catch {
+      // a folder that cannot be written or that another window has just deleted
+    }
+  }
+}
+
+/** Returns whether a process runs. @param {string | undefined} id undefined: none */
+function isRunning(id) {
+  if (id === undefined) return false;
+  try {
+    return process.kill(Number(id), 0);
+  } catch (error) {
+    return /** @type {NodeJS.ErrnoException} */ (error).code === 'EPERM'; // it belongs to another user
+  }
+}
+
+/** Returns whether a window uses an environment or is installing it. @param {string} folder */
+function isInUse(folder) {
+  const files = readdirSync(folder);
+  if (!files.includes(RECORD) && isRunning(FOLDER.exec(path.basename(folder))?.[1])) return true;
+  return files.some((name) => isRunning(MARKER.exec(name)?.[1]));
+}
+
+/** Deletes the environments that nothing uses any more. What cannot be deleted now is deleted later. @param {string} storage @param {import('./host').Log} log */
+async function removeUnused(storage, log) {
+  const current = privateEnvironment(storage);
+  for (const folder of environments(storage)) {
+    try {
+      if (folder !== current && !isInUse(folder)) await discard(folder, log);
+    } catch (error) {
+      log.debug(`not deleted: ${folder}: ${asPlain(error).message}`); // another window has just deleted it
+    }
+  }
+  const left = existsSync(storage) ? readdirSync(storage).filter((name) => name.startsWith(DISCARDED)) : [];
+  for (const name of left) await rm(path.join(storage, name), { recursive: true, force: true }).catch(() => {});
+}
+
+/** Deletes an environment, if possible. @param {string} folder @param {import('./host').Log} log */
+async function discard(folder, log) {
+  if (!existsSync(folder)) return;
+  const discarded = path.join(path.dirname(folder), DISCARDED + path.basename(folder));
+  try {
+    renameSync(folder, discarded); // first: Windows does not rename a folder in use, but would delete a part of it
+    await rm(discarded, { recursive: true, force: true, maxRetries: 3 });
+    log.info(`deleted: ${folder}`);
+  } catch (error) {
+    log.info(`not deleted: ${folder}: ${asPlain(error).message}`);
+  }
+}
+
+module.exports = { createEnvironment, isOutdated, markUsed, privatePython, pythonIn, removeUnused, wheelOf };

@@ -4,9 +4,10 @@ const vscode = require('vscode');
 const { Backend, MISSING } = require('./backend');
 const { turnSettings } = require('./editor');
 const { addGroup, askEndpoint, forgetOwn, openManagement, ownConfiguration } = require('./endpoints');
-const { createEnvironment, isOutdated, privatePython, wheelOf } = require('./environment');
+const { createEnvironment, isOutdated, markUsed, privatePython, removeUnused, wheelOf } = require('./environment');
 const { asPlain, plainError } = require('./errors');
 const { Gateway } = require('./gateway');
+const { readConfiguration } = require('./groups');
 const { Journal } = require('./journal');
 const { Provider } = require('./provider');
 const { startHost } = require('./python');
@@ -27,8 +28,8 @@ const RESTARTING = ['penstock.pythonPath', 'penstock.logLevel'];
 
 /** Everything that lives as long as the extension. */
 class Shell {
-  /** @param {vscode.ExtensionContext} context */
-  constructor(context) {
+  /** @param {vscode.ExtensionContext} context @param {{ wait?: import('./walkthrough').Wait }} needs */
+  constructor(context, { wait }) {
     this.context = context;
     this.storage = context.globalStorageUri.fsPath;
     this.wheel = wheelOf(context.extensionPath, context.extension.packageJSON.version);
@@ -37,7 +38,7 @@ class Shell {
     this.journal = new Journal();
     this.pages = new Pages();
     this.gateway = new Gateway();
-    this.walkthrough = new Walkthrough(context.globalState);
+    this.walkthrough = new Walkthrough(context.globalState, wait);
     this.hasOfferedInstall = false;
     /** @type {Promise<void> | undefined} */
     this.installing = undefined;
@@ -55,21 +56,24 @@ class Shell {
       log: this.log,
       journal: this.journal,
       own: () => this.ownConfiguration(),
+      onEndpoint: () => this.walkthrough.endpointFound(),
       isSignedIn: () => !this.isSignedOut,
     });
   }
 
-  /** The editor asks for this before it asks for its groups. If it asks again without a group in between, there is none. */
+  /** The editor asks for this before it asks for its groups, if there are any. */
   async ownConfiguration() {
     const own = await ownConfiguration(this.context);
-    if (own !== undefined || this.provider.configurations.size > 0) this.walkthrough.completed('connect');
-    else await this.walkthrough.noEndpoint();
+    const hasEndpoint = readConfiguration(own) !== undefined || this.provider.configurations.size > 0;
+    if (hasEndpoint) this.walkthrough.completed('connect');
+    else this.walkthrough.offerUnlessConnected();
     return own;
   }
 
   async startHost() {
     await this.installing?.catch(() => {}); // an incomplete environment does not work
     await vscode.workspace.fs.createDirectory(this.context.globalStorageUri);
+    markUsed(this.storage, [privatePython(this.storage), this.gateway.program]); // before it starts, another window may delete it
     const host = await startHost(this.storage, {
       cwd: this.storage, // not the workspace: Python would run a file `penstock.py` in it
       log: this.log,
@@ -77,6 +81,8 @@ class Shell {
       onNotification: (line) => this.onNotification(line),
       onEnd: () => this.hostEnded(),
     });
+    markUsed(this.storage, [host.command.file, this.gateway.program]);
+    removeUnused(this.storage, this.log).catch((error) => this.log.info(asPlain(error).message));
     if (host.command.file === privatePython(this.storage) && isOutdated(this.storage, this.wheel)) this.offerUpdate(host.version);
     return host;
   }
@@ -129,12 +135,20 @@ class Shell {
     if ((await vscode.window.showInformationMessage(message, update)) === update) await vscode.commands.executeCommand('penstock.install');
   }
 
-  /** Replaces the private environment. Concurrent callers share one installation. */
+  /** Creates a new private environment. The old one keeps running until then. */
   async replaceEnvironment() {
-    await this.backend.stop(); // Windows does not replace a program that is running
-    await createEnvironment(this.storage, this.wheel, this.log);
+    await this.backend.starting?.catch(() => {}); // a start that begins after this waits for the installation
+    try {
+      await createEnvironment(this.storage, this.wheel, this.log);
+    } catch (error) {
+      // Who cancels does not want another offer.
+      if (asPlain(error).reason !== 'cancelled') this.hasOfferedInstall = false;
+      throw error;
+    }
+    if (this.backend.host?.isAlive) await this.backend.stop();
   }
 
+  /** Concurrent callers share one installation. */
   async install() {
     this.installing ??= this.replaceEnvironment().finally(() => (this.installing = undefined));
     await this.installing;
@@ -207,9 +221,11 @@ class Shell {
   }
 
   async forgetLimits() {
-    const count = await this.provider.forgetLimits();
+    const { count, unreachable } = await this.provider.forgetLimits();
     const what = count === 1 ? 'one learned limit was' : `${count} learned limits were`;
-    vscode.window.showInformationMessage(count === 0 ? 'Penstock: no limit was learned.' : `Penstock: ${what} forgotten.`);
+    if (unreachable.length > 0) {
+      vscode.window.showWarningMessage(`Penstock: ${what} forgotten, but these endpoints could not be asked: ${unreachable.join(', ')}.`);
+    } else vscode.window.showInformationMessage(count === 0 ? 'Penstock: no limit was learned.' : `Penstock: ${what} forgotten.`);
   }
 
   /** Forgets what the extension can forget. Groups and their keys belong to VS Code; only the user can delete them. */
@@ -235,6 +251,7 @@ class Shell {
   async dispose() {
     this.gateway.dispose();
     await this.backend.stop();
+    markUsed(this.storage, []);
   }
 }
 
@@ -266,13 +283,14 @@ const guarded = (shell, run) => async () => {
 /** @type {Shell | undefined} */
 let current;
 
-/** @param {vscode.ExtensionContext} context */
-function activate(context) {
-  const shell = (current = new Shell(context));
+/** @param {vscode.ExtensionContext} context @param {{ wait?: import('./walkthrough').Wait }} [needs] for tests */
+function activate(context, needs = {}) {
+  const shell = (current = new Shell(context, needs));
   context.subscriptions.push(
     shell.log,
     shell.status,
     shell.pages,
+    shell.walkthrough,
     vscode.workspace.onDidChangeConfiguration((event) => shell.configurationChanged(event)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => shell.trustGranted()),
     vscode.lm.registerLanguageModelChatProvider('penstock', shell.provider),

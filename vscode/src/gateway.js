@@ -14,6 +14,8 @@ class Gateway {
     /** @type {import('node:child_process').ChildProcess | undefined} */
     this.child = undefined;
     this.endpoint = '';
+    /** The file of the program that runs. @type {string | undefined} */
+    this.program = undefined;
     /** @type {Promise<string> | undefined} */
     this.ready = undefined;
     /** @type {vscode.OutputChannel | undefined} */
@@ -45,6 +47,7 @@ class Gateway {
     output.appendLine(`> ${command.file} ${args.join(' ')}`);
     const child = spawn(command.file, args, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...PYTHON, PYTHONUNBUFFERED: '1' } });
     this.child = child;
+    this.program = command.file;
     return new Promise((resolve, reject) => {
       let last = '';
       const onLine = (/** @type {string} */ line) => {
@@ -59,7 +62,7 @@ class Gateway {
         stream.on('end', () => splitter.end().forEach(onLine));
       }
       const end = (/** @type {string} */ reason) => {
-        if (this.child === child) [this.child, this.ready, this.endpoint] = [undefined, undefined, ''];
+        if (this.child === child) [this.child, this.program, this.ready, this.endpoint] = [undefined, undefined, undefined, ''];
         output.appendLine(`> ended (${reason})`);
         // Has no effect once the gateway was ready.
         reject(plainError(`The gateway did not start (${reason}): ${last}`, { code: 'gateway_failed' }));

@@ -52,6 +52,18 @@ function modelInformation(model, digest) {
   };
 }
 
+const MAX_PLACE = 24;
+
+/**
+ * Adds the place of a model to its detail, which the picker shows instead of the name of the group.
+ * @template {{ detail?: string }} Information @param {Information} information @param {string} place @returns {Information}
+ */
+function withPlace(information, place) {
+  // The end stays: it distinguishes two groups with the same endpoint.
+  const short = place.length > MAX_PLACE ? `${place.slice(0, MAX_PLACE - 9)}…${place.slice(-8)}` : place;
+  return { ...information, detail: [information.detail, short].filter(Boolean).join(' · ') };
+}
+
 /**
  * Returns the selected effort. It is in `modelConfiguration`; other versions use other names.
  * @param {any} options @returns {string | undefined}
@@ -76,4 +88,14 @@ function optionsToJson(options) {
   return { ...(effort === undefined ? {} : { reasoning_effort: effort }), ...Object.fromEntries(given) };
 }
 
-module.exports = { modelInformation, optionsToJson };
+/**
+ * Returns whether a request is one of VS Code's helpers (titles, summaries), which would take the text of an error for the answer: it
+ * offers no tools, or it has private options without a conversation. A summary offers tools, but has no conversation.
+ * @param {any} options
+ */
+function isHelper(options) {
+  const names = Object.keys(options.modelOptions ?? {}).filter((name) => name.startsWith('_'));
+  return (options.tools ?? []).length === 0 || (names.length > 0 && !names.includes('_conversationId'));
+}
+
+module.exports = { isHelper, modelInformation, optionsToJson, withPlace };

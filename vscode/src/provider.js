@@ -4,7 +4,7 @@ const vscode = require('vscode');
 const { Counts } = require('./counts');
 const { asPlain, briefly, plainError } = require('./errors');
 const { digestOf, readConfiguration } = require('./groups');
-const { modelInformation, optionsToJson } = require('./models');
+const { isHelper, modelInformation, optionsToJson, withPlace } = require('./models');
 const { messageToJson, partOfLine, toolToJson, tracedLine } = require('./parts');
 
 const LIST_TTL = 5 * 60_000;
@@ -21,13 +21,15 @@ const FAILED_LIST_TTL = 5_000; // the editor asks up to eight times when it star
 class Provider {
   /**
    * @param {{ backend: import('./backend').Backend, log: import('./host').Log, now?: () => number,
-   *   journal: import('./journal').Journal, own?: () => Promise<unknown>, isSignedIn?: () => boolean }} needs
+   *   journal: import('./journal').Journal, own?: () => Promise<unknown>, onEndpoint?: () => void,
+   *   isSignedIn?: () => boolean }} needs
    */
-  constructor({ backend, log, journal, own, isSignedIn = () => true, now = Date.now }) {
+  constructor({ backend, log, journal, own, onEndpoint, isSignedIn = () => true, now = Date.now }) {
     this.backend = backend;
     this.log = log;
     this.journal = journal;
     this.own = own;
+    this.onEndpoint = onEndpoint;
     this.isSignedIn = isSignedIn;
     this.now = now;
     /** @type {Map<string, Configuration>} */
@@ -37,6 +39,8 @@ class Provider {
     /** @type {Map<string, Information[]>} */
     this.lastGood = new Map();
     this.counts = new Counts();
+    /** Whether the editor has a list of models whose details do not show the place. */
+    this.hasPlainList = false;
     this.changed = new vscode.EventEmitter();
     this.onDidChangeLanguageModelChatInformation = /** @type {vscode.Event<void>} */ (this.changed.event);
   }
@@ -50,14 +54,28 @@ class Provider {
   async provideLanguageModelChatInformation(options) {
     if (!this.isSignedIn()) return [];
     const configuration = readConfiguration(options.configuration ?? (await this.own?.()));
+    if (configuration === undefined) return [];
     // Not silent: the user opened "Manage Language Models" and wants a current list.
-    return configuration === undefined ? [] : this.modelsOf(configuration, options.silent === false);
+    return this.distinguished(configuration, await this.modelsOf(configuration, options.silent === false));
+  }
+
+  /** Adds the place to the details if several groups are known: they may list the same model. @param {Configuration} configuration @param {Information[]} models */
+  distinguished(configuration, models) {
+    if (this.configurations.size < 2) {
+      this.hasPlainList ||= models.length > 0;
+      return models;
+    }
+    // The first list was returned before there was a second group.
+    if (this.hasPlainList) this.changed.fire(undefined);
+    this.hasPlainList = false;
+    return models.map((model) => withPlace(model, this.backend.names.nameOf(configuration)));
   }
 
   /** @param {Configuration} configuration @param {boolean} isRefresh @returns {Promise<Information[]>} */
   modelsOf(configuration, isRefresh) {
     const digest = digestOf(configuration);
     this.configurations.set(digest, configuration);
+    this.onEndpoint?.();
     const known = this.listings.get(digest);
     if (known && this.isReusable(known, isRefresh)) return known.list;
     const list = this.fetch(configuration, digest, isRefresh);
@@ -107,15 +125,11 @@ class Provider {
     if (outdated.length > 0) this.changed.fire(undefined);
   }
 
-  /** Forgets the limits that were learned from errors; returns how many. */
+  /** Forgets the limits that were learned from errors; returns how many, and the groups that could not be asked. */
   async forgetLimits() {
-    let count = 0;
-    for (const configuration of this.configurations.values()) {
-      const done = await this.backend.request(configuration, 'forget_limits', {});
-      count += (done.forgotten ?? []).length;
-    }
-    if (count > 0) this.refresh(true);
-    return count;
+    const forgotten = await this.backend.forgetLimits([...this.configurations.values()]);
+    if (forgotten.count > 0) this.refresh(true);
+    return forgotten;
   }
 
   /** Forgets keys and models, after a sign-out. */
@@ -218,6 +232,7 @@ function requestOf(model, messages, options) {
     tools: (options.tools ?? []).map(toolToJson),
     tool_mode: options.toolMode ?? 1,
     options: optionsToJson(options),
+    ...(isHelper(options) ? { errors_as_text: false } : {}), // overrides the setting
   };
 }
 

@@ -40,14 +40,14 @@ function workspaceEnvironments() {
     .map((file) => commandOf(file, file));
 }
 
-const settingOf = () => vscode.workspace.getConfiguration('penstock').get('pythonPath', '').trim();
+const readPythonSetting = () => vscode.workspace.getConfiguration('penstock').get('pythonPath', '').trim();
 
 /**
  * Yields the candidates in order; the first that works is used. Programs of a workspace are run only if it is trusted.
  * @param {string} storage @returns {AsyncGenerator<Command>}
  */
 async function* candidates(storage) {
-  const setting = settingOf();
+  const setting = readPythonSetting();
   if (setting !== '') {
     yield commandOf(setting, setting);
     return; // an explicit setting is used or reported as an error
@@ -88,7 +88,7 @@ async function startHost(storage, options) {
 function notFoundMessage(failures) {
   const mismatch = failures.find((each) => /** @type {import('./errors').PlainError} */ (each).reason === 'protocol_mismatch');
   if (mismatch !== undefined) return mismatch.message;
-  const setting = settingOf();
+  const setting = readPythonSetting();
   if (setting !== '') {
     const reasons = failures.map((each) => each.message).join(', ');
     return `\`penstock.pythonPath\` is ${setting}, but ${reasons}: change it, or clear it and run "Penstock: Install the Python Backend"`;

@@ -10,11 +10,24 @@ const KEYS = { connect: 'penstock.hasConnected', model: 'penstock.hasUsedModel',
 /** The key of the stored fact that the walkthrough was offered or opened. */
 const OFFERED = 'penstock.hasOfferedWalkthrough';
 
+const QUIET = 5_000; // the editor asks for its groups within a second, but a machine may be busy
+
+/** @typedef {(run: () => void) => () => void} Wait runs something later; returns a function that cancels that */
+
+/** @type {Wait} */
+function whenQuiet(run) {
+  const timer = setTimeout(run, QUIET);
+  return () => clearTimeout(timer);
+}
+
 class Walkthrough {
-  /** @param {vscode.Memento} state */
-  constructor(state) {
+  /** @param {vscode.Memento} state @param {Wait} [wait] */
+  constructor(state, wait = whenQuiet) {
     this.state = state;
-    this.unanswered = 0;
+    this.wait = wait;
+    this.hasEndpoint = false;
+    /** Cancels the offer that is waiting, if any. */
+    this.cancel = () => {};
     /** @type {Set<string>} */
     this.complete = new Set();
   }
@@ -24,15 +37,27 @@ class Walkthrough {
     await vscode.commands.executeCommand('workbench.action.openWalkthrough', WALKTHROUGH, false);
   }
 
-  /** Offers the walkthrough when this was called twice, once per installation. VS Code itself only lists it on its Welcome page. */
-  async noEndpoint() {
-    this.unanswered += 1;
-    if (this.unanswered < 2 || this.complete.has('connect') || this.state.get(OFFERED)) return;
-    await this.state.update(OFFERED, true);
-    void this.offer();
+  /**
+   * Offers the walkthrough, once per installation, unless an endpoint is found in a while: the editor asks without a group first.
+   * VS Code itself only lists it on its Welcome page.
+   */
+  offerUnlessConnected() {
+    this.cancel();
+    if (this.mayOffer()) this.cancel = this.wait(() => void (this.mayOffer() && this.offer()));
+  }
+
+  /** The editor has asked for the models of an endpoint, so this is not a new user. */
+  endpointFound() {
+    this.hasEndpoint = true;
+    this.cancel();
+  }
+
+  mayOffer() {
+    return !this.hasEndpoint && !this.complete.has('connect') && !this.state.get(OFFERED);
   }
 
   async offer() {
+    await this.state.update(OFFERED, true);
     const start = 'Get Started';
     const answer = await vscode.window.showInformationMessage('Penstock has no endpoint yet, so it offers no models.', start);
     if (answer === start) await this.open();
@@ -45,6 +70,10 @@ class Walkthrough {
       this.complete.add(step);
       void vscode.commands.executeCommand('setContext', KEYS[step], true);
     }
+  }
+
+  dispose() {
+    this.cancel();
   }
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -100,6 +100,12 @@ class LearnedLimits:
         with self._changing(endpoint):
             for model in models:
                 self._limits.pop((endpoint, model), None)
+
+    def forget(self, models: Collection[str] | None = None) -> list[str]:
+        """Forget the limits of these models, or of all, at all endpoints; return the models."""
+        self._read()
+        places = {endpoint: EndpointLimits(self, endpoint) for endpoint, _ in self._limits}
+        return [model for limits in places.values() for model in limits.forget(models)]
 
     @contextmanager
     def _changing(self, endpoint: str) -> Iterator[None]:

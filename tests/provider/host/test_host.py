@@ -185,6 +185,29 @@ def test_a_learned_limit_is_announced_to_every_group_of_its_endpoint_and_can_be_
     run(scenario())
 
 
+def test_without_a_group_the_limits_of_all_endpoints_are_forgotten_even_if_none_is_configured() -> None:
+    async def scenario() -> None:
+        out = ControlledOutbox()
+        limits = LearnedLimits()
+        host = EditorHost(out, limits)
+        for endpoint, model in (("http://a", "one"), ("http://a", "two"), ("http://b", "one")):
+            assert limits.put(endpoint, model, 48_000, None)
+        asked: list[Json] = [
+            {"id": 1, "method": "forget_limits", "group": ""},
+            {"id": 2, "method": "forget_limits", "models": ["two"]},
+            {"id": 3, "method": "forget_limits"},
+            {"id": 4, "method": "forget_limits"},
+        ]
+        for request in asked:
+            await host.handle_lines(lines(request))
+            while not out.of(request["id"]):
+                await asyncio.sleep(0)
+        assert [line["forgotten"] for line in out.lines] == [[], ["two"], ["one", "one"], []]
+        await host.aclose()
+
+    run(scenario())
+
+
 def test_texts_of_an_endpoint_in_the_last_line_are_short_and_have_no_keys() -> None:
     """They are shown in the list of recent turns."""
     hostile = "sk-mill-0123456789 " * 1000

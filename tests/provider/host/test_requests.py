@@ -37,7 +37,7 @@ def test_every_method_is_parsed() -> None:
     assert read_request({"method": "usage", "later": 1}) == UsageRequest()
     assert read_request({"method": "forget_limits", "group": "g"}) == ForgetLimitsRequest("g", None)
     some = read_request({"method": "forget_limits", "models": ["m"]})
-    assert some == ForgetLimitsRequest("", ["m"])
+    assert some == ForgetLimitsRequest(None, ["m"])
     counted = read_request({"method": "count_tokens", "model": "m", "message": HELLO})
     assert counted == CountTokensRequest("", "m", ChatMessage(1, [TextPart("Hello")]))
     configured = read_request(

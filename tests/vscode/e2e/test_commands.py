@@ -300,5 +300,5 @@ def test_the_python_backend_is_offered_and_installed_if_it_is_missing(
     upstream.play("sluice", streamed(*said("From the new one.")))
     assert workbench.consumer.ask("sluice").text == "From the new one."
     storage = folder / "vscode" / "data" / "User" / "globalStorage" / "penstock.penstock"
-    python = storage / "python" / "bin" / "python"
+    (python,) = storage.glob("python-*/bin/python")
     assert any(line.startswith(f"{python} -m penstock vscode-host") for line in hosts())

@@ -28,6 +28,11 @@ def test_a_screenshot_is_small_and_shown(page: str, picture: Path) -> None:
     assert reference in (ROOT / page).read_text()
 
 
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_copies_of_a_screenshot_are_the_same(name: str) -> None:
+    assert len({path.read_bytes() for path in places(name).values()}) == 1
+
+
 @pytest.mark.parametrize("pattern", sorted(set(PAGES.values())))
 def test_every_screenshot_is_taken_by_a_test(pattern: str) -> None:
     taken = {ROOT / PAGES[page].format(name=name) for name, pages in PICTURES.items() for page in pages}

@@ -162,8 +162,8 @@ def test_a_new_user_installs_python_starts_a_gateway_and_sees_usage_without_a_lo
     # pip looked up the dependencies, but took Penstock from the file in the extension.
     assert {"msgspec", "websockets"} <= set(index.looked_up)
     assert "penstock" not in index.looked_up
-    environment = folder / "vscode" / "data" / "User" / "globalStorage" / "penstock.penstock" / "python"
-    (origin,) = environment.glob(f"lib/*/site-packages/penstock-{VERSION}.dist-info/direct_url.json")
+    storage = folder / "vscode" / "data" / "User" / "globalStorage" / "penstock.penstock"
+    (origin,) = storage.glob(f"python-*/lib/*/site-packages/penstock-{VERSION}.dist-info/direct_url.json")
     assert json.loads(origin.read_text())["url"].endswith(f"/penstock.penstock-{VERSION}/wheel/{WHEEL}")
 
 

@@ -7,7 +7,7 @@ const path = require('node:path');
 const test = require('node:test');
 const { vscode, settings, extension, cancellation, scripted } = require('./fake');
 const { activate, deactivate } = extension('extension.js');
-const { wheelOf } = extension('environment.js');
+const { privatePython, wheelOf } = extension('environment.js');
 const { Gateway } = extension('gateway.js');
 const manifest = require('../../../vscode/package.json');
 
@@ -41,7 +41,8 @@ function opened(t, mode = 'good', state = {}) {
   const items = [];
   const { createStatusBarItem } = vscode.window;
   vscode.window.createStatusBarItem = () => (items.push(createStatusBarItem()), items.at(-1));
-  activate(context(folder, state));
+  const waiting = new Set();
+  activate(context(folder, state), { wait: (later) => (waiting.add(later), () => waiting.delete(later)) });
   const { provider } = vscode.lm;
   t.after(async () => {
     await deactivate();
@@ -50,12 +51,17 @@ function opened(t, mode = 'good', state = {}) {
     Object.assign(vscode.workspace, { isTrusted: true, workspaceFolders: [] });
     for (const emitter of [vscode.workspace.trusted, vscode.workspace.changed]) emitter.listeners = [];
     for (const name of Object.keys(settings)) delete settings[name];
-    fs.rmSync(folder, { recursive: true });
+    fs.rmSync(folder, { recursive: true, maxRetries: 3 });
   });
   return {
     folder,
     provider,
     bar: items[0],
+    waiting,
+    becomeQuiet: async () => {
+      for (const later of waiting) later();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
     run: (name) => vscode.commands.registered[`penstock.${name}`](),
     change: (name) => Promise.all(vscode.workspace.changed.listeners.map((hear) => hear({ affectsConfiguration: (each) => each === `penstock.${name}` }))),
     askAll: (...configurations) =>
@@ -102,6 +108,23 @@ test('a learned limit is announced at once and can be forgotten', { skip }, asyn
     'Penstock: one learned limit was forgotten.',
     'Penstock: 2 learned limits were forgotten.',
   ]);
+});
+
+test('learned limits are forgotten before the editor has listed models, and after a sign-out', { skip }, async (t) => {
+  const { list, run } = opened(t, 'learned'); // each process knows a limit when it starts
+  await run('forgetLimits');
+  await list();
+  await run('signOut');
+  await run('forgetLimits');
+  const [first, , second] = vscode.window.messages;
+  assert.deepEqual([first, second], Array(2).fill('Penstock: one learned limit was forgotten.'));
+});
+
+test('groups that could not be asked to forget are named', { skip }, async (t) => {
+  const { provider, run } = opened(t);
+  t.mock.method(provider, 'forgetLimits', async () => ({ count: 1, unreachable: ['one:8', 'two'] }));
+  await run('forgetLimits');
+  assert.deepEqual(vscode.window.messages, ['Penstock: one learned limit was forgotten, but these endpoints could not be asked: one:8, two.']);
 });
 
 test('a turn that comes right after a restart is answered', { skip }, async (t) => {
@@ -192,33 +215,58 @@ const OFFER = 'Penstock has no endpoint yet, so it offers no models.';
 
 test('without an endpoint the walkthrough is offered once per installation, and a click opens it', { skip }, async (t) => {
   const state = {};
-  const { askAll } = opened(t, 'good', state);
+  const { askAll, becomeQuiet } = opened(t, 'good', state);
   const { showInformationMessage } = vscode.window;
   t.after(() => Object.assign(vscode.window, { showInformationMessage }));
   const offers = [];
   vscode.window.showInformationMessage = async (text, button) => (offers.push(text), button);
-  await askAll();
-  assert.deepEqual(offers, [], 'the groups may still come');
   for (let time = 0; time < 3; time += 1) await askAll();
+  assert.deepEqual(offers, [], 'the groups may still come');
+  await becomeQuiet();
   assert.deepEqual(offers, [OFFER]);
   assert.equal(vscode.commands.calls[0][0], 'workbench.action.openWalkthrough');
+  await askAll();
+  await becomeQuiet();
   await deactivate();
-  const { askAll: askLater } = opened(t, 'good', state);
-  for (let time = 0; time < 3; time += 1) await askLater();
+  const { askAll: askLater, becomeQuiet: becomeQuietLater } = opened(t, 'good', state);
+  await askLater();
+  await becomeQuietLater();
   assert.deepEqual(offers, [OFFER]);
 });
 
+test('a group that comes after several requests without one cancels the offer of the walkthrough', { skip }, async (t) => {
+  const { askAll, list, becomeQuiet, waiting } = opened(t);
+  for (let time = 0; time < 3; time += 1) await askAll();
+  assert.equal(waiting.size, 1);
+  await list();
+  assert.equal(waiting.size, 0);
+  await askAll();
+  await becomeQuiet();
+  assert.deepEqual(vscode.window.messages, []);
+});
+
+test('a group without an endpoint and a preset is no endpoint', { skip }, async (t) => {
+  const stored = { 'penstock.configuration': { name: 'n', endpoint: ' ' } };
+  const { askAll, becomeQuiet } = opened(t, 'good', stored);
+  await askAll({}, { apiKey: 'k' }, { endpoint: '', preset: ' ' });
+  await becomeQuiet();
+  assert.deepEqual([vscode.window.messages, keys()], [[OFFER], []]);
+});
+
 test('with an endpoint the walkthrough is not offered, and its first step is complete', { skip }, async (t) => {
-  const { askAll } = opened(t);
+  const { askAll, becomeQuiet } = opened(t);
   for (let time = 0; time < 3; time += 1) await askAll(CONFIGURATION);
+  await becomeQuiet();
   assert.deepEqual(vscode.window.messages, []);
   assert.deepEqual(keys(), ['penstock.hasConnected']);
 });
 
 test('a user who has opened the walkthrough is not offered it', { skip }, async (t) => {
-  const { askAll, run } = opened(t);
+  const { askAll, run, becomeQuiet } = opened(t);
+  await askAll();
   await run('getStarted');
-  for (let time = 0; time < 3; time += 1) await askAll();
+  await askAll();
+  await becomeQuiet();
   assert.deepEqual(vscode.window.messages, []);
 });
 
@@ -262,11 +310,11 @@ test('the third step is complete when usage was shown', { skip }, async (t) => {
   assert.deepEqual(keys(), ['penstock.hasShownUsage']);
 });
 
-/** A program that runs the scripted host, like the Python of an environment with Penstock. */
-function python(file) {
+/** A program that runs the scripted host, like the Python of an environment with Penstock. @param {string} first a line before that */
+function python(file, first = '') {
   const { file: node, arguments: words } = scripted('good');
   fs.mkdirSync(path.dirname(file), { recursive: true });
-  fs.writeFileSync(file, `#!/bin/sh\nexec "${node}" "${words[0]}" good "$@"\n`, { mode: 0o755 });
+  fs.writeFileSync(file, `#!/bin/sh\n${first}\nexec "${node}" "${words[0]}" good "$@"\n`, { mode: 0o755 });
   return file;
 }
 
@@ -305,9 +353,9 @@ test('no update is offered for a Python that is not the private environment', { 
   assert.deepEqual(vscode.window.messages, []);
 });
 
-/** A `python3` whose environments run the scripted host. Returns a function that lists the created environments. */
-function withPython3(t, folder) {
-  const source = python(path.join(folder, 'source'));
+/** A `python3` whose environments run the scripted host, and `install` as pip. Returns a function that lists the created environments. */
+function withPython3(t, folder, install = '') {
+  const source = python(path.join(folder, 'source'), `case "$*" in *pip*) ${install};; esac`);
   const created = path.join(folder, 'created');
   const create = `for last; do :; done; echo "$last" >> "${created}"; /bin/mkdir -p "$last/bin"; /bin/cp "${source}" "$last/bin/python"`;
   const script = `#!/bin/sh\ncase "$*" in *version_info*) echo new;; *venv*) ${create};; esac\n`;
@@ -341,6 +389,62 @@ test('a request during an installation waits for it, and concurrent installation
   const both = [run('install'), run('install')];
   assert.equal((await list({ preset: 'vercel', apiKey: 'k' })).length, 1);
   await Promise.all(both);
-  assert.deepEqual(created(), [path.join(folder, 'python')]);
+  assert.deepEqual(created().map((each) => path.join(each, 'bin', 'python')), [privatePython(folder)]);
   assert.deepEqual(vscode.window.messages, Array(2).fill('Penstock: the Python backend is installed and running.'));
+});
+
+/** Accepts every offer of an update. Returns the offers, and a function that waits for the installations. */
+function accepting(t) {
+  const { showInformationMessage } = vscode.window;
+  const { executeCommand } = vscode.commands;
+  t.after(() => (Object.assign(vscode.window, { showInformationMessage }), Object.assign(vscode.commands, { executeCommand })));
+  const offers = [];
+  const installs = [];
+  vscode.window.showInformationMessage = async (text, button) => (button && offers.push(text), button);
+  vscode.commands.executeCommand = async (name) => name === 'penstock.install' && installs.push(vscode.commands.registered[name]());
+  return { offers, installed: () => Promise.all(installs) };
+}
+
+test('a failed update leaves the old environment running and is offered again', { skip }, async (t) => {
+  const { folder, list, run } = opened(t);
+  withWheel(t, folder);
+  const old = python(path.join(folder, 'python', 'bin', 'python'));
+  withPython3(t, folder, 'echo "no space left"; exit 1');
+  const { offers, installed } = accepting(t);
+  assert.equal((await list()).length, 1);
+  await installed();
+  assert.deepEqual(vscode.window.messages, ['Penstock: no space left']);
+  assert.equal(privatePython(folder), old);
+  const [model] = await list();
+  assert.equal(model.id, 'm');
+  assert.equal(offers.length, 1);
+  await run('restart');
+  assert.equal((await list()).length, 1);
+  await installed();
+  assert.equal(offers.length, 2);
+});
+
+test('an update does not delete the environment that the gateway of this window runs from', { skip }, async (t) => {
+  const { folder, run } = opened(t);
+  withWheel(t, folder);
+  const old = python(path.join(folder, 'python', 'bin', 'python'));
+  withPython3(t, folder);
+  const stopped = [];
+  t.mock.method(Gateway.prototype, 'launch', async function launch(command) {
+    this.program = command.file;
+    return 'http://127.0.0.1:9/v1';
+  });
+  t.mock.method(Gateway.prototype, 'stop', async function stop() {
+    stopped.push(this.program);
+    this.program = undefined;
+  });
+  await run('startGateway');
+  await run('install');
+  assert.notEqual(privatePython(folder), old);
+  assert.deepEqual([fs.existsSync(old), fs.existsSync(path.join(folder, 'python', `used-by-${process.pid}`))], [true, true]);
+  await run('stopGateway');
+  assert.deepEqual(stopped, [old]);
+  await run('install');
+  while (fs.existsSync(old)) await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(fs.existsSync(privatePython(folder)));
 });

@@ -6,7 +6,7 @@ const mode = process.argv[2];
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const waiting = new Map();
 const asked = [];
-const limits = [];
+const limits = mode === 'learned' ? ['m'] : [];
 
 /** What each model does. */
 const MODELS = {

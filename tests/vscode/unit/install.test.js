@@ -1,12 +1,13 @@
 // Which program is started and where, and the error if it does not work. The programs are scripts that record their calls.
 'use strict';
 const assert = require('node:assert/strict');
+const { spawn, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const test = require('node:test');
 const { vscode, settings, extension, log, cancellation, scripted } = require('./fake');
-const { createEnvironment, isOutdated, wheelOf } = extension('environment.js');
+const { createEnvironment, isOutdated, markUsed, privatePython, removeUnused, wheelOf } = extension('environment.js');
 const { startHost } = extension('python.js');
 const { programOf } = extension('program.js');
 
@@ -51,6 +52,11 @@ function packed(folder, content = 'first build') {
   return wheel;
 }
 
+/** Waits until a file system has changed. */
+async function until(isTrue) {
+  while (!isTrue()) await new Promise((resolve) => setImmediate(resolve));
+}
+
 function withProgress(t, token) {
   vscode.window.withProgress = (_options, task) => task({ report() {} }, token);
   t.after(() => delete vscode.window.withProgress);
@@ -63,7 +69,7 @@ test('an installation runs in the folder of the extension and imports nothing fr
   const storage = path.join(folder, 'storage');
   await createEnvironment(storage, packed(folder), log());
   const called = calls();
-  assert.equal(called.length, 3);
+  assert.equal(called.length, 4);
   for (const call of called) assert.ok(call.startsWith(`${storage} -I -`), call);
 });
 
@@ -76,7 +82,7 @@ test('pip installs the wheel that comes with the extension by its path, never by
   const wheel = packed(folder);
   assert.ok(wheel.endsWith('penstock-1.2.3-py3-none-any.whl'));
   await createEnvironment(path.join(folder, 'storage'), wheel, log());
-  assert.ok(calls().at(-1).endsWith(`${PIP} ${wheel}`), calls().at(-1));
+  assert.ok(calls().at(-2).endsWith(`${PIP} ${wheel}`), calls().at(-2));
 });
 
 test('the setting replaces the wheel that comes with the extension', { skip }, async (t) => {
@@ -86,7 +92,7 @@ test('the setting replaces the wheel that comes with the extension', { skip }, a
   settings.package = ' ./my-copy ';
   t.after(() => delete settings.package);
   await createEnvironment(path.join(folder, 'storage'), packed(folder), log());
-  assert.ok(calls().at(-1).endsWith(`${PIP} ./my-copy`), calls().at(-1));
+  assert.ok(calls().at(-2).endsWith(`${PIP} ./my-copy`), calls().at(-2));
   delete settings.package;
   assert.equal(isOutdated(path.join(folder, 'storage'), wheelOf(folder, '1.2.3')), true, 'it has not the wheel');
 });
@@ -143,6 +149,116 @@ test('a cancelled installation reports that, not the last output of pip', { skip
   const stopping = { ...log(), trace: (text) => text.includes('Collecting') && cancel() };
   const error = await createEnvironment(path.join(folder, 'storage'), packed(folder), stopping).catch((thrown) => thrown);
   assert.deepEqual([error.message, error.reason], ['The installation was cancelled', 'cancelled']);
+});
+
+/** The folders of environments in a storage. */
+const folders = (storage) => fs.readdirSync(storage).filter((name) => fs.statSync(path.join(storage, name)).isDirectory());
+
+/** An environment that was installed by an earlier version of the extension. */
+function firstEnvironment(storage) {
+  return program(path.join(storage, 'python', 'bin', 'python'), 'exit 0');
+}
+
+const FAILURES = [
+  ['pip fails', 'case "$*" in *pip*) echo "no space left"; exit 1;; esac', /no space left/],
+  ['the program does not start', 'case "$*" in *--version*) echo "bad library"; exit 1;; esac', /bad library/],
+];
+for (const [name, script, message] of FAILURES) {
+  test(`an update that fails leaves the old environment and removes its own: ${name}`, { skip }, async (t) => {
+    const folder = folderOf(t);
+    pythons(t, folder, script);
+    withProgress(t, cancellation().token);
+    const storage = path.join(folder, 'storage');
+    const old = firstEnvironment(storage);
+    await assert.rejects(createEnvironment(storage, packed(folder), log()), message);
+    assert.equal(privatePython(storage), old);
+    assert.deepEqual(folders(storage), ['python']);
+  });
+}
+
+test('a cancelled update leaves the old environment and removes its own', { skip, timeout: 20_000 }, async (t) => {
+  const folder = folderOf(t);
+  const storage = path.join(folder, 'storage');
+  pythons(t, folder, 'exit 0');
+  withProgress(t, cancellation().token);
+  await createEnvironment(storage, packed(folder), log());
+  const [old, python] = [folders(storage), privatePython(storage)];
+  pythons(t, folder, 'echo "Collecting penstock"; exec tail -f /dev/null');
+  const { token, cancel } = cancellation();
+  withProgress(t, token);
+  const stopping = { ...log(), trace: (text) => text.includes('Collecting') && cancel() };
+  await assert.rejects(createEnvironment(storage, packed(folder, 'second build'), stopping), /cancelled/);
+  assert.deepEqual([folders(storage), privatePython(storage)], [old, python]);
+});
+
+test('an update uses a new folder, and the one before is deleted when nothing uses it', { skip }, async (t) => {
+  const folder = folderOf(t);
+  pythons(t, folder, 'exit 0');
+  withProgress(t, cancellation().token);
+  const storage = path.join(folder, 'storage');
+  const old = firstEnvironment(storage);
+  await createEnvironment(storage, packed(folder), log());
+  const python = privatePython(storage);
+  assert.notEqual(python, old);
+  markUsed(storage, [python, old]);
+  await removeUnused(storage, log());
+  assert.deepEqual([old, python].map((file) => fs.existsSync(file)), [true, true], 'this window uses both');
+  markUsed(storage, [python]);
+  await removeUnused(storage, log());
+  assert.deepEqual([old, python].map((file) => fs.existsSync(file)), [false, true]);
+  markUsed(storage, []);
+  await removeUnused(storage, log());
+  assert.ok(fs.existsSync(python), 'the current one stays');
+});
+
+/** The id of a process that has ended. */
+const ended = () => spawnSync(process.execPath, ['-e', '']).pid;
+
+test('a folder that another window uses or is installing is not deleted', { skip }, async (t) => {
+  const storage = folderOf(t);
+  const other = process.ppid;
+  const rows = [
+    [`python-${other}-a`, ['installed-wheel', `used-by-${other}`], true],
+    [`python-${other}-b`, [], true],
+    [`python-${other}-c`, ['installed-wheel'], false],
+    [`python-${ended()}-d`, [], false],
+    [`python-${ended()}-e`, ['installed-wheel', `used-by-${ended()}`], false],
+    ['discarded-python-1-f', [], false],
+    ['of-the-user', [], true],
+  ];
+  for (const [name, files] of rows) {
+    program(path.join(storage, name, 'bin', 'python'), 'exit 0');
+    for (const file of files) fs.writeFileSync(path.join(storage, name, file), '');
+  }
+  await removeUnused(storage, log());
+  assert.deepEqual(folders(storage).sort(), rows.filter(([, , isKept]) => isKept).map(([name]) => name).sort());
+});
+
+test('two windows that install at the same time do not disturb each other, and the last one counts', { skip, timeout: 20_000 }, async (t) => {
+  const folder = folderOf(t);
+  const go = path.join(folder, 'go');
+  pythons(t, folder, `case "$*" in *pip*) while [ ! -e "${go}" ]; do :; done;; esac`);
+  withProgress(t, cancellation().token);
+  const storage = path.join(folder, 'storage');
+  const wheel = packed(folder);
+  const other = spawn(process.execPath, [path.join(__dirname, 'install_once.js'), storage, wheel], { stdio: 'inherit' });
+  const exited = new Promise((resolve) => other.once('exit', resolve));
+  const here = createEnvironment(storage, wheel, log());
+  await until(() => fs.existsSync(storage) && folders(storage).length === 2);
+  await removeUnused(storage, log());
+  fs.writeFileSync(go, '');
+  assert.deepEqual([await here, await exited], [undefined, 0]);
+  assert.equal(folders(storage).length, 2);
+  assert.equal(isOutdated(storage, wheel), false);
+});
+
+test('a damaged name of the current folder means the first folder', { skip }, (t) => {
+  const storage = folderOf(t);
+  const old = firstEnvironment(storage);
+  for (const name of ['', '../elsewhere', 'python-1-gone', 'python-1-a/../..']) {
+    fs.writeFileSync(path.join(storage, 'current-python'), name);
+    assert.equal(privatePython(storage), old, name);
+  }
 });
 
 test('a name is searched for in absolute folders only, and resolved to an absolute path', { skip }, (t) => {

@@ -5,7 +5,7 @@ const { vscode, extension, log, cancellation } = require('./fake');
 const { errorOfLine, plainError } = extension('errors.js');
 const { GroupNames, readConfiguration } = extension('groups.js');
 const { Journal } = extension('journal.js');
-const { modelInformation, optionsToJson } = extension('models.js');
+const { modelInformation, optionsToJson, withPlace } = extension('models.js');
 const { Provider } = extension('provider.js');
 
 const CONFIGURATION = { endpoint: 'http://one/v1', apiKey: ' k ' };
@@ -15,7 +15,9 @@ const MODEL = { id: 'm', detail: 'tools · 15', name: 'M', max_input_tokens: 10,
 function provider(answer) {
   const asked = [];
   const backend = {
+    names: new GroupNames(),
     request: async (configuration, method, fields, listening = {}) => {
+      backend.names.nameOf(configuration);
       asked.push({ configuration, method, fields, listening });
       return answer({ method, fields, listening, count: asked.length });
     },
@@ -66,6 +68,22 @@ test('an error that was sent as text does not fail the turn, but is recorded', a
   const [model] = await list(shell);
   await shell.provideLanguageModelChatResponse(model, [], { toolMode: 1 }, { report() {} }, cancellation().token);
   assert.deepEqual([shell.journal.turns[0].outcome, shell.journal.turns[0].error], ['error', 'Wait (rate_limit_exceeded)']);
+});
+
+test('errors are never text in the requests of helpers, such as titles and summaries', async () => {
+  const tools = [{ name: 'look', description: 'd' }];
+  const rows = [
+    ['the agent', { tools, modelOptions: { _conversationId: 'c', _telemetryTurn: 1 } }, undefined],
+    ['another extension with tools', { tools, modelOptions: { temperature: 1 } }, undefined],
+    ['a title', { modelOptions: { _capturingTokenCorrelationId: 'x' } }, false],
+    ['a request without tools', { tools: [], modelOptions: { _conversationId: 'c' } }, false],
+    ['a summary, which offers the tools of the agent', { tools, modelOptions: { _capturingTokenCorrelationId: 'x' } }, false],
+  ];
+  const { shell, asked } = provider(({ method }) => (method === 'models' ? models() : { result: {} }));
+  for (const [name, options, setting] of rows) {
+    await respond(shell, { options: { toolMode: 1, ...options } });
+    assert.equal(asked.at(-1).fields.errors_as_text, setting, name);
+  }
 });
 
 test('lists are shared while they are fresh and requested again afterwards', async () => {
@@ -139,16 +157,41 @@ test('a learned limit makes the editor ask again, even while it is asking', asyn
   assert.equal(asked.length, 2);
 });
 
-test('learned limits of all endpoints are forgotten and counted', async () => {
-  const forgotten = { 'http://one/v1': ['m', 'n'], 'http://two/v1': ['o'] };
-  const { shell, asked } = provider(({ method, count }) => (method === 'models' ? models() : { forgotten: forgotten[asked[count - 1].configuration.endpoint] }));
-  assert.equal(await shell.forgetLimits(), 0);
-  for (const endpoint of Object.keys(forgotten)) await list(shell, { endpoint });
+test('after limits were forgotten the editor asks again', async () => {
+  const { shell } = provider(models);
+  let count = 0;
+  const given = [];
+  shell.backend.forgetLimits = async (configurations) => (given.push(configurations.length), { count, unreachable: ['h'] });
+  assert.deepEqual(await shell.forgetLimits(), { count: 0, unreachable: ['h'] });
+  await list(shell);
   let fired = 0;
   shell.onDidChangeLanguageModelChatInformation(() => (fired += 1));
-  assert.equal(await shell.forgetLimits(), 3);
+  await shell.forgetLimits();
+  assert.equal(fired, 0);
+  count = 2;
+  await shell.forgetLimits();
+  assert.deepEqual([fired, given], [1, [0, 1, 1]]);
+});
+
+test('models of several groups show their place, and the editor reads the first list again', async () => {
+  const { shell, asked } = provider(models);
+  let fired = 0;
+  shell.onDidChangeLanguageModelChatInformation(() => (fired += 1));
+  const details = async (configuration) => (await list(shell, configuration)).map(({ detail }) => detail);
+  const [one, other, third] = [{ endpoint: 'http://one:8/v1' }, { endpoint: 'http://one:8/v1', apiKey: 'k' }, { preset: 'vercel' }];
+  assert.deepEqual(await details(one), ['tools · 15']);
+  assert.equal(fired, 0);
+  const [second] = await details(other);
+  assert.match(second, /^tools · 15 · one:8 \([0-9a-f]{4}\)$/);
   assert.equal(fired, 1);
-  assert.deepEqual(asked.slice(2).map((each) => each.method), ['forget_limits', 'forget_limits']);
+  assert.deepEqual(await details(one), ['tools · 15 · one:8']);
+  assert.deepEqual(await details(third), ['tools · 15 · vercel']);
+  assert.deepEqual([fired, asked.length], [1, 3]);
+});
+
+test('a long place is shortened, and a model without a detail has only the place', () => {
+  assert.equal(withPlace({ detail: '48K' }, 'generativelanguage.googleapis.com').detail, '48K · generativelangu…apis.com');
+  assert.equal(withPlace({}, 'h').detail, 'h');
 });
 
 test('a model has the fields that the editor reads, without the key and gated fields', () => {

@@ -180,3 +180,16 @@ test('a preset needs Python', async (t) => {
   const { door, configuration } = await withoutPython(t, (response) => response.end());
   await assert.rejects(door.request({ ...configuration, endpoint: '', preset: 'vercel' }, 'models', {}), /no Python/);
 });
+
+test('an older gateway does not stop that the limits of the others are forgotten', async (t) => {
+  const { door, requests, configuration } = await withoutPython(t, (response, request) => {
+    if (request.headers['x-one'] === 'old') response.writeHead(400).end(JSON.stringify({ error: { message: 'expected one of models, respond' } }));
+    else response.end(line({ type: 'done', forgotten: ['m', 'n'] }));
+  });
+  const old = { ...configuration, headers: { 'x-one': 'old' } };
+  const preset = { endpoint: '', preset: 'vercel', key: '', headers: {} };
+  const forgotten = await door.forgetLimits([old, preset, configuration]);
+  assert.deepEqual(forgotten, { count: 2, unreachable: [door.names.nameOf(old), 'vercel'] });
+  assert.deepEqual(requests.map(({ body }) => body.method), ['forget_limits', 'forget_limits']);
+  await assert.rejects(door.forgetLimits([]), /no Python/);
+});

@@ -154,6 +154,8 @@ class EditorHost:
         if isinstance(request, CancelRequest):
             self._cancel(request.request)
             return {}
+        if isinstance(request, ForgetLimitsRequest) and request.group is None:
+            return {"forgotten": self._limits.forget(request.models)}
         group = self._groups.get(getattr(request, "group", ""))
         if group is None:
             return self._without_group(request)
@@ -215,7 +217,7 @@ class EditorHost:
             self._out.wake()
 
     def _error_context(self, request: HostRequest) -> ErrorContext:
-        name, model = getattr(request, "group", ""), getattr(request, "model", "")
+        name, model = getattr(request, "group", "") or "", getattr(request, "model", "")
         group = self._groups.get(name)
         if group is None:
             return ErrorContext(group=name, model=model)

@@ -70,7 +70,8 @@ class UsageRequest(Struct, frozen=True):
 
 
 class ForgetLimitsRequest(Struct, frozen=True):
-    group: str = ""
+    group: str | None = None
+    """None: the limits of all endpoints."""
     models: Sequence[str] | None = None
     """None: all models of the endpoint."""
 
@@ -157,12 +158,13 @@ def _usage(_: JSON) -> UsageRequest:
 
 
 def _forget_limits(raw: JSON) -> ForgetLimitsRequest:
+    group = None if raw.get("group") is None else _text(raw, "group")
     if raw.get("models") is None:
-        return ForgetLimitsRequest(_text(raw, "group"))
+        return ForgetLimitsRequest(group)
     models = _list(raw, "models")
     if not all(isinstance(model, str) for model in models):
         raise DecodeError("expected an array of strings", "models")
-    return ForgetLimitsRequest(_text(raw, "group"), models)
+    return ForgetLimitsRequest(group, models)
 
 
 METHODS: dict[str, Callable[[JSON], HostRequest]] = {
