@@ -573,7 +573,7 @@ def test_every_event_is_traced_with_its_parts_and_problems_are_warnings() -> Non
         "4 response.output_text.delta 0 m -> text 4",
         "4 response.output_text.delta 0 m -> nothing",
         "0 response.output_item.added 1 fc_1 -> nothing",
-        "0 response.nonsense -> nothing",
+        "0 unknown event -> nothing",
         "0 response.output_item.done 1 fc_1 -> nothing",
         "0 response.failed resp_1 -> nothing",
         "0 response.output_text.delta 0 m -> nothing",
