@@ -108,6 +108,7 @@ def test_a_failure_before_the_first_line_is_an_http_error(
 ) -> None:
     from tests.provider.scripted_provider import refused
 
+    ask(penstock, "models")  # the first request imports the provider, which may take longer than `patience`
     upstream.play("route-refused", refused(429, "rate_limit_exceeded", "slow", retry_after="77"))
     reply, _ = ask(penstock, "respond", model="route-refused", messages=[user("a")])
     assert (reply.status, reply.error["code"], reply.headers["retry-after"]) == (
