@@ -63,11 +63,11 @@ CASES: list[tuple[OpenResponsesError, str]] = [
     ),
     (
         ContextOverflowError("x", used_tokens=130_512, limit_tokens=128_000),
-        "the conversation is too long: it has 130,512 tokens, and m accepts 128,000: shorten it",
+        "the conversation is too long (130,512 tokens; the model's limit is 128,000): shorten it",
     ),
     (
         ContextOverflowError("x", limit_tokens=128_000),
-        "the conversation is too long: m accepts 128,000 tokens: shorten it",
+        "the conversation is too long (the model's limit is 128,000 tokens): shorten it",
     ),
     (ContextOverflowError("too big"), "the conversation is too long (too big): shorten it"),
     (ServerError("broken", status=500), "the endpoint failed: broken"),
@@ -82,6 +82,15 @@ CASES: list[tuple[OpenResponsesError, str]] = [
 @pytest.mark.parametrize(("error", "sentence"), CASES, ids=lambda each: getattr(each, "message", ""))
 def test_an_error_is_one_sentence_with_advice(error: OpenResponsesError, sentence: str) -> None:
     assert explain_error(error, endpoint(*KEYED), "m", shorten="shorten it") == sentence
+
+
+def test_an_overflow_shows_our_estimate_the_learned_limit_and_advice() -> None:
+    error = ContextOverflowError("x", limit_tokens=8000)
+    error.estimated_tokens, error.is_limit_learned = 9001, True
+    assert explain_error(error, endpoint(*KEYED), "m") == (
+        "the conversation is too long (about 9,001 tokens by our own estimate; "
+        "the model's limit is 8,000, which is now known): shorten the input"
+    )
 
 
 def test_without_a_key_the_option_for_one_is_named() -> None:

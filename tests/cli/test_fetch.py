@@ -189,7 +189,10 @@ def test_an_answer_in_another_api_format_is_one_violation(server: Server) -> Non
     result = check(server.url + "/chat")
     assert result.returncode == 1
     assert result.stdout.splitlines() == [
-        "http.format  the answer: it looks like Chat Completions: put `penstock serve` in front of it",
+        (
+            "http.format  the answer: it looks like Chat Completions: run `penstock serve --upstream URL "
+            "--dialect chat` in front of it and use that endpoint"
+        ),
         "1 violation in 0 events",
     ]
 

@@ -127,7 +127,8 @@ def test_a_learned_limit_is_marked_in_the_table_and_in_json(tmp_path: Path) -> N
     assert legend == "from: l learned from an error, d default (unknown)"
     first, second = map(json.loads, encoded.stdout.splitlines())
     assert first["sources"]["context_window"] == "learned"
-    assert first["learned"] == {"limit": 48_000, "learned": 1_700_000_000, "refused": 48_001}
+    learned = {"limit": 48_000, "learned": 1_700_000_000, "refused": 48_001, "stated": None}
+    assert first["learned"] == learned
     assert (second["sources"]["context_window"], second["learned"]) == ("default", None)
 
 

@@ -140,7 +140,7 @@ def test_the_trace_shows_every_event_with_what_it_made() -> None:
     traced = result.stderr.splitlines()
     assert len(traced) == len(streams.announced_twice())
     assert [line for line in traced if "tool_call" in line] == [
-        "6 response.function_call_arguments.done 0 fc_1 -> tool_call gw-call_fc_1 get_weather 16"
+        "6 response.function_call_arguments.done 0 fc_1 -> tool_call gw-call_fc_1 (11 characters) 16"
     ]
 
 

@@ -102,9 +102,9 @@ def test_a_stream_in_another_dialect_fails_and_names_the_option(dialect: str) ->
 
 
 def test_a_stream_that_cannot_be_translated_at_all_is_named() -> None:
-    result = penstock("translate", "--dialect", "ai_sdk", "-", stdin=other_format("ai_sdk_ui"))
+    result = penstock("translate", "--dialect", "gemini", "-", stdin=other_format("gemini_interactions"))
     assert result.returncode == 1
-    assert "an AI SDK UI message stream" in result.stderr
+    assert "Gemini Interactions" in result.stderr
     assert "penstock cannot translate this format" in result.stderr
 
 

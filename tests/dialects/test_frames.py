@@ -24,9 +24,20 @@ def test_any_other_frame_is_an_error_that_quotes_it(data: str) -> None:
 
 
 def test_only_the_start_of_an_invalid_frame_is_quoted() -> None:
-    error = read_object(Frame(None, "<" * 10_000))
+    error = read_object(Frame(None, "< " * 10_000))
     assert isinstance(error, ErrorDelta)
-    assert error.message.count("<") == 200
+    assert error.message.count("<") == 99
+    assert error.message.endswith("< < …")
+
+
+@pytest.mark.parametrize(
+    ("before", "shown"), [("x" * 180 + " key: ", "x key: …"), ("", "object: …"), ("\n" * 190, "object: …")]
+)
+def test_a_key_at_the_end_of_the_quoted_start_is_left_out(before: str, shown: str) -> None:
+    error = read_object(Frame(None, f"{before}sk-{'7' * 300}"))
+    assert isinstance(error, ErrorDelta)
+    assert "7" not in error.message
+    assert error.message.endswith(shown)
 
 
 @pytest.mark.parametrize(

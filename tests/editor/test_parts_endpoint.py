@@ -254,15 +254,29 @@ def test_a_response_can_have_its_citations_listed(penstock: Running, upstream: S
     ]
 
 
-def test_errors_can_be_text_and_system_messages_developer_messages(
+def test_the_error_of_a_response_is_also_text_if_the_request_asks_for_it(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    from tests.provider.scripted_provider import refused
+    upstream.play("route-as-text", streamed(*text("A ship."), {"error": {"message": "sunk"}}))
+    plain = respond(penstock, "route-as-text")
+    assert (plain.text, plain.end["type"], "as_text" in plain.end) == ("A ship.", "error", False)
+    shown = respond(penstock, "route-as-text", errors_as_text=True)
+    assert (shown.end["type"], shown.end["as_text"]) == ("error", True)
+    assert shown.end["message"] == plain.end["message"]
+    assert shown.text == f"A ship.\n\n**Error:** {shown.end['message']}\n\n"
 
-    upstream.play("route-as-text", refused(429, "rate_limit_exceeded", "slow", retry_after="77"))
-    answered = respond(penstock, "route-as-text", errors_as_text=True, system_role="developer")
-    assert answered.end["type"] == "error"
-    assert answered.text == f"\n\n**Error:** {answered.end['message']}\n\n"
+
+def test_the_role_of_system_messages_can_be_chosen(penstock: Running, upstream: ScriptedUpstream) -> None:
+    upstream.play("route-roles", streamed(*said("A ship.")))
+    system = {"role": 3, "content": "Be brief."}
+    sent = []
+    for settings in ({}, {"system_role": "system"}, {"system_role": "developer"}):
+        answered = respond(penstock, "route-roles", system, user("Hello"), **settings)
+        # Targets have their own roles; the stored input has the one that was sent to the gateway.
+        path = f"/v1/responses/{answered.end['result']['response_id']}/input_items?order=asc"
+        first = penstock.ask(path=path, method="GET").json["data"][0]
+        sent.append((first["role"], first["content"][0]["text"]))
+    assert sent == [(role, "Be brief.") for role in ("system", "system", "developer")]
 
 
 def test_a_stopping_gateway_lets_a_turn_finish(tmp_path: Path, upstream: ScriptedUpstream) -> None:

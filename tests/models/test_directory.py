@@ -340,5 +340,75 @@ def test_a_learned_limit_lowers_the_list_at_once_and_is_forgotten_at_once() -> N
     run(scenario())
 
 
+def windows(window: int | None) -> Entries:
+    return [{"id": "a", "context_window": window}]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (100_000, 100_000, 48_000),
+        (100_000, 200_000, 200_000),
+        (100_000, 64_000, 64_000),
+        (100_000, None, 48_000),  # it does not state another window
+        (None, 200_000, 200_000),
+        (None, None, 48_000),
+    ],
+)
+def test_a_learned_limit_is_ignored_once_the_server_states_another_window(
+    before: int | None, now: int | None, expected: int
+) -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(windows(before), windows(now))
+        directory = ModelDirectory(endpoint, limits=LearnedLimits().at("http://here/v1"))
+        (info,) = await directory.list()
+        assert directory.learn(info, 48_000, 50_123)
+        assert [each.context_window for each in await directory.list()] == [48_000]
+        (info,) = await directory.list(refresh=True)
+        assert info.context_window == expected
+        # An error under the new window teaches the same limit again.
+        assert directory.learn(info, 48_000) is (expected != 48_000)
+        assert [each.context_window for each in await directory.list()] == [48_000]
+
+    run(scenario())
+
+
+def test_a_learned_limit_is_ignored_once_a_probe_states_another_window() -> None:
+    async def scenario() -> None:
+        server, limits = Server({"/props": PROPERTIES}), LearnedLimits().at("http://here/v1")
+        endpoint = Endpoint([{"id": "a", "owned_by": "llamacpp"}])
+        directory = ModelDirectory(endpoint, fetcher=server, preset="llamacpp", limits=limits)
+        (info,) = await directory.list()
+        assert (info.context_window, info.sources["context_window"]) == (8192, "probe")
+        assert directory.learn(info, 4096, 5000)
+        assert (await directory.get("a")).context_window == 4096
+        server.answers["/props"] = {"default_generation_settings": {"n_ctx": 32768}}
+        (info,) = await directory.list(refresh=True)
+        assert (info.context_window, info.sources["context_window"]) == (32768, "probe")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("listed", "expected"), [(200_000, 128_000), (100_000, 100_000), (None, 128_000)])
+def test_a_limit_above_the_default_is_learned_while_the_first_list_is_slow(
+    listed: int | None, expected: int
+) -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(windows(listed))
+        endpoint.gate = asyncio.Event()
+        limits = LearnedLimits().at("http://here/v1")
+        directory = ModelDirectory(endpoint, limits=limits, patience=0.01)
+        info = await directory.get("a")
+        assert info.sources["context_window"] == "default"
+        assert directory.learn(info, 128_000, 130_000)
+        assert (await directory.get("a")).context_window == 128_000
+        endpoint.gate.set()
+        assert [each.context_window for each in await directory.list()] == [expected]
+
+    run(scenario())
+
+
 def test_a_directory_without_learned_limits_learns_nothing() -> None:
-    assert ModelDirectory(Endpoint(ONE)).limits is None
+    directory = ModelDirectory(Endpoint(ONE))
+    assert directory.limits is None
+    assert not directory.learn(run(directory.get("a")), 4096)

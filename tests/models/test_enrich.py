@@ -161,7 +161,7 @@ def test_a_reasoning_model_without_listed_efforts_gets_low_medium_and_high() -> 
 @pytest.mark.parametrize(
     ("facts", "probe", "reasoning_from"),
     [
-        (ModelFacts(id="grok-4"), ModelFacts(), "catalog"),
+        (ModelFacts(id="glm-4.6"), ModelFacts(), "catalog"),
         (ModelFacts(id="local"), ModelFacts(reasoning=True), "probe"),
         # Our own gateway sends an empty list if it does not know them.
         (ModelFacts(id="behind-a-gateway", reasoning=True, efforts=()), ModelFacts(), "endpoint"),
@@ -190,6 +190,18 @@ def test_an_override_of_efforts_or_reasoning_wins_over_the_default_efforts(
     for facts in read_listing(model_lists.VERCEL_REASONING):
         info = enrich(facts, parse_override(line).facts)
         assert (info.efforts, info.sources["efforts"]) == (efforts, source)
+
+
+@pytest.mark.parametrize(
+    "id", ["grok-4", "x-ai/grok-4-0709", "xai/grok-4.1-fast-reasoning", "grok-code-fast-1"]
+)
+def test_a_model_that_rejects_every_effort_has_none(id: str) -> None:
+    """Otherwise an editor would offer a picker, and every choice but the automatic one would fail."""
+    for efforts in (None, ()):
+        info = enrich(ModelFacts(id=id, efforts=efforts))
+        assert (info.reasoning, info.efforts, info.sources["efforts"]) == (True, (), "catalog")
+    assert enrich(ModelFacts(id=id, efforts=("low",))).efforts == ("low",)
+    assert enrich(ModelFacts(id=id), ModelFacts(efforts=("high",))).efforts == ("high",)
 
 
 def test_listed_efforts_win_over_the_default_efforts() -> None:
@@ -230,6 +242,24 @@ def test_a_learned_limit_only_lowers_a_window_that_the_user_has_not_set(
     info = enrich(facts, override, None, LEARNED)
     assert (info.context_window, info.sources["context_window"]) == (window, source)
     assert info.learned == (LEARNED if source == "learned" else None)
+
+
+ABOVE = LearnedLimit(128_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "window"),
+    [
+        (ModelFacts(id="unheard-of"), 128_000),
+        (ModelFacts(window=65_536, is_window_default=True), 128_000),  # of a gateway
+        (ModelFacts(ceiling=262_144), 128_000),  # what it was trained for is not what the server has loaded
+        (ModelFacts(window=100_000), 100_000),
+        (ModelFacts(id="gpt-4"), 8_192),
+    ],
+)
+def test_a_learned_limit_above_the_window_replaces_only_a_default(facts: ModelFacts, window: int) -> None:
+    assert enrich(facts, learned=ABOVE).context_window == window
+    assert enrich(facts, ModelFacts(window=32_000), learned=ABOVE).context_window == 32_000
 
 
 def test_input_and_output_fit_into_a_learned_window() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.models.enrich import enrich
-from penstock.models.info import MAX_TOKENS, MIN_WINDOW, ModelFacts, is_count, is_window
+from penstock.models.info import MAX_TOKENS, MIN_WINDOW, LearnedLimit, ModelFacts, is_count, is_window
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,21 @@ def test_default_efforts_are_not_listed_ones() -> None:
     guessed, listed = (enrich(ModelFacts(reasoning=True, efforts=each)) for each in (None, ("low",)))
     assert (guessed.efforts, guessed.listed_efforts) == (("low", "medium", "high"), ())
     assert listed.efforts == listed.listed_efforts == ("low",)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_outdated"),
+    [
+        (100_000, 100_000, False),
+        (100_000, 200_000, True),
+        (0, 200_000, True),
+        (100_000, 0, False),
+        (0, 0, False),
+        (100_000, None, False),
+        (None, 200_000, False),  # from an older file
+    ],
+)
+def test_a_learned_limit_is_outdated_once_another_window_is_stated(
+    then: int | None, now: int | None, is_outdated: bool
+) -> None:
+    assert LearnedLimit(48_000, 0, None, then).is_outdated(now) is is_outdated

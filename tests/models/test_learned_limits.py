@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,19 @@ def test_a_window_that_the_user_has_set_teaches_nothing(path: Path) -> None:
     assert not opened(path).learn(set_by_user, 48_000, 50_123)
 
 
+def test_the_window_that_was_stated_is_stored_and_may_be_absent(path: Path) -> None:
+    limits = opened(path)
+    limits.learn(info("a"), 48_000, 50_123, 100_000)
+    limits.learn(info("b"), 48_000, stated=0)
+    limits.learn(info("c"), 48_000)
+    assert [each.stated for each in opened(path).all().values()] == [100_000, 0, None]
+    content = json.loads(path.read_bytes())
+    for entry in content["limits"]:
+        del entry["stated"]  # as in files of older versions
+    path.write_text(json.dumps(content))
+    assert [each.stated for each in opened(path).all().values()] == [None, None, None]
+
+
 def test_a_later_error_replaces_the_limit_in_both_directions(path: Path) -> None:
     limits = opened(path)
     for limit, is_new in ((48_000, True), (48_000, False), (32_000, True), (64_000, True)):
@@ -117,10 +132,11 @@ def test_a_later_error_replaces_the_limit_in_both_directions(path: Path) -> None
 def test_a_limit_is_forgotten_if_more_input_is_accepted(path: Path) -> None:
     limits = opened(path)
     limits.learn(info(), 48_000)
-    assert not limits.accept("m", 48_000)
-    assert not limits.accept("another", 90_000)
+    assert not limits.accept("m", 48_000, 90_000)
+    assert not limits.accept("m", 90_000, 48_000)  # perhaps the sum of several calls
+    assert not limits.accept("another", 90_000, 90_000)
     assert [*limits.all()] == ["m"]
-    assert limits.accept("m", 48_001)
+    assert limits.accept("m", 48_001, 48_001)
     assert limits.all() == opened(path).all() == {}
 
 
@@ -149,10 +165,44 @@ def test_another_process_sees_a_change_and_loses_nothing(path: Path) -> None:
     assert one.all() == {}
 
 
+LEARN = """
+import sys
+from pathlib import Path
+from penstock import shared_file
+from penstock.models.learned_limits import LearnedLimits
+
+shared_file.LOCK_WAIT = 60.0
+limits = LearnedLimits(Path(sys.argv[1]))
+print(flush=True)
+sys.stdin.readline()
+for number in range(40):
+    limits.put("http://here/v1", f"{sys.argv[2]}{number}", 48_000, None)
+"""
+
+
+def test_two_processes_that_learn_at_the_same_time_lose_nothing(path: Path) -> None:
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen([sys.executable, "-c", LEARN, str(path), name], stdin=pipe, stdout=pipe, text=True)
+        for name in "ab"
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()  # both are ready
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=60)
+    learned = LearnedLimits(path).at("http://here").all()
+    assert {*learned} == {f"{name}{number}" for name in "ab" for number in range(40)}
+
+
 def test_only_the_user_can_read_the_file_and_no_part_file_is_left(path: Path) -> None:
     LearnedLimits(path).at(f"{URL}?key=sk-secret").learn(info(), 48_000)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert os.listdir(path.parent) == [path.name]
+    assert {*os.listdir(path.parent)} == {path.name, f"{path.name}.lock"}
     assert "sk-secret" not in path.read_text()
 
 
@@ -195,9 +245,33 @@ def test_an_unusable_file_is_reported_and_never_overwritten(
     assert str(path) in limits.problem
     assert path.read_bytes() == content
     path.unlink()  # as the message says
+    assert [*limits.all()] == ["m"]
     assert limits.learn(info("n"), 48_000)
     assert limits.problem == ""
-    assert "n" in opened(path).all()
+    assert [*opened(path).all()] == ["m", "n"]
+    path.unlink()  # of a file that was used, the user forgets the limits
+    assert limits.all() == {}
+
+
+def test_limits_that_were_stored_survive_that_the_file_is_damaged_and_deleted(path: Path) -> None:
+    limits = opened(path)
+    limits.learn(info(), 48_000)
+    path.write_text("damaged")
+    assert [*limits.all()] == ["m"]
+    path.unlink()
+    assert [*limits.all()] == ["m"]
+
+
+def test_limits_that_could_not_be_stored_are_merged_with_those_of_another_process(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text("damaged")
+    limits = opened(path)
+    limits.learn(info("mine"), 48_000)
+    path.unlink()
+    opened(path).learn(info("other"), 32_000)
+    assert {*limits.all()} == {"mine", "other"}
+    limits.learn(info("more"), 16_000)
+    assert {*opened(path).all()} == {"mine", "other", "more"}
 
 
 @given(ANY_JSON)
@@ -217,8 +291,10 @@ def test_a_folder_that_cannot_be_written_is_reported(
     with caplog.at_level(logging.WARNING):
         assert limits.learn(info(), 48_000)
         assert limits.all()["m"].limit == 48_000
+        assert limits.learn(info("n"), 48_000)
+        assert [*limits.all()] == ["m", "n"]
     assert "limits.json" in limits.problem
-    assert caplog.records
+    assert len(caplog.records) == 1
 
 
 def test_entries_out_of_range_are_ignored(path: Path) -> None:
@@ -238,6 +314,18 @@ def test_the_file_is_bounded_and_keeps_the_newest(path: Path) -> None:
     assert len(models) == MAX_LIMITS
     assert {"newest", "m0"} <= models
     assert f"m{MAX_LIMITS - 1}" not in models
+
+
+@pytest.mark.parametrize("content", [None, "damaged"])
+def test_limits_in_memory_are_bounded_too(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "limits.json" if content else None
+    if path and content:
+        path.write_text(content)
+    limits = opened(path)
+    for number in range(MAX_LIMITS + 1):
+        limits.learn(info(f"m{number}"), 48_000)
+    assert len(limits.all()) == MAX_LIMITS
+    assert "m0" not in limits.all()
 
 
 @pytest.mark.parametrize("name", ["x" * 501, "a\nb", "\ud800"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 
 import pytest
+from markdown_it import MarkdownIt
 
 from penstock.errors import ProtocolError
 from penstock.parts.adapter import OpenResponsesStreamAdapter
@@ -323,6 +324,25 @@ def test_citations_that_every_event_repeats_are_listed_once() -> None:
 def test_a_failed_answer_has_no_list_of_citations(end: JSON | None) -> None:
     events = [*CITED_TWICE, end] if end else CITED_TWICE
     assert adapt(events, citations="end").text == "Water flows."
+
+
+@pytest.mark.parametrize("end", [completed(), incomplete("max_output_tokens")], ids=["whole", "incomplete"])
+def test_the_list_of_citations_is_not_in_the_code_block_that_an_answer_ends_in(end: JSON) -> None:
+    deltas = ["Water:\n\n``", "`py\n", "flows()\n  ``", "\n"]
+    events = [*(text_delta("m", each) for each in deltas), citation_added("m", A, "Rivers"), end]
+    found = adapt(events, citations="end")
+    assert found.text.endswith("\n  ``\n```\n\n---\n\n1. [Rivers](https://a.example/)\n")
+    blocks = [token.type for token in MarkdownIt("commonmark").parse(found.text) if token.nesting != -1]
+    assert [each for each in blocks if each != "inline"] == [
+        *("paragraph_open", "fence", "hr", "ordered_list_open", "list_item_open", "paragraph_open")
+    ]
+
+
+def test_the_thinking_that_is_shown_as_text_may_end_in_a_code_block() -> None:
+    thought = event("reasoning_text.delta", item_id="rs", delta="~~~\nhm")
+    events = [thought, text_delta("m", "Water"), citation_added("m", A, "Rivers"), completed()]
+    assert adapt(events, citations="end", thinking="text").text.startswith("~~~\nhm\n\nWater\n~~~\n\n---")
+    assert adapt(events, citations="end", thinking="part").text.startswith("Water\n\n---")
 
 
 def test_an_answer_without_citations_has_no_list() -> None:

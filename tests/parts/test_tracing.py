@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.parts.adapter import HANDLERS, OpenResponsesStreamAdapter
+from penstock.parts.event_types import KNOWN_EVENTS
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart
 from penstock.parts.tracing import trace_fields, trace_line
 from penstock.protocol.events import EVENTS, Event, read_event
@@ -29,13 +30,26 @@ PARTS: dict[str, tuple[Part, dict[str, Any]]] = {
         ToolCallPart("gw-1", "look", {"at": "\ud83d"}),
         {"kind": "tool_call", "call_id": "gw-1", "name": "look", "size": 11},
     ),
+    "a tool that was not offered": (
+        ToolCallPart("gw-1", "The password of alice is hunter2", {}),
+        {"kind": "tool_call", "call_id": "gw-1", "name": "(32 characters)", "size": 2},
+    ),
+    "a call id that is a text": (
+        ToolCallPart("gw-the password", "look", {}),
+        {"kind": "tool_call", "call_id": "(15 characters)", "name": "look", "size": 2},
+    ),
+    "a call id that looks like a key": (
+        ToolCallPart("gw-sk-hunter2hunter2", "look", {}),
+        {"kind": "tool_call", "call_id": "(20 characters)", "name": "look", "size": 2},
+    ),
     "data": (DataPart(b"\0\1", "image/png"), {"kind": "data", "mime": "image/png", "size": 2}),
+    "data of an odd type": (DataPart(b"", "a b"), {"kind": "data", "mime": "(3 characters)", "size": 0}),
 }
 
 
 @pytest.mark.parametrize(("part", "fields"), PARTS.values(), ids=PARTS.keys())
 def test_a_part_is_traced_by_its_kind_and_size(part: Part, fields: dict[str, Any]) -> None:
-    assert trace_fields(None, [part]) == {"type": "end of the stream", "parts": [fields]}
+    assert trace_fields(None, [part], ["look"]) == {"type": "end of the stream", "parts": [fields]}
 
 
 EVENTS_TRACED: dict[str, tuple[dict[str, Any], str]] = {
@@ -43,8 +57,14 @@ EVENTS_TRACED: dict[str, tuple[dict[str, Any], str]] = {
     "an item": (item_added(call("fc_1", "look"), 1), "0 response.output_item.added 1 fc_1"),
     "an item that is not one": (event("output_item.added", item=[1]), "0 response.output_item.added"),
     "a response": ({**completed(), "sequence_number": 9}, "9 response.completed resp_1"),
-    "an unknown event": ({"type": "acme.odd thing\n!"}, "0 acme.odd?thing??"),
-    "a name that is too long": ({"type": "x" * 500}, f"0 {'x' * 80}"),
+    "a vendor's prefix": ({"type": "openai:response.created"}, "0 openai:response.created"),
+    "a keep-alive": ({"type": "The password is.ping"}, "0 keep-alive"),
+    "an unknown event": ({"type": "The password is hunter2"}, "0 unknown event"),
+    "an unknown event in one word": ({"type": "response.hunter2"}, "0 unknown event"),
+    "an id that is a text": (
+        text_delta("the password", "Hello"),
+        "0 response.output_text.delta 0 (12 characters)",
+    ),
 }
 
 
@@ -55,9 +75,14 @@ def test_an_event_is_traced_by_its_type_and_place(raw: dict[str, Any], line: str
 
 def test_the_parts_of_an_event_are_in_its_line() -> None:
     parts: list[Part] = [TextPart("Hello"), ToolCallPart("gw-call_1", "look", {})]
-    assert trace_line(read_event(text_delta("m", "Hello")), parts) == (
-        "0 response.output_text.delta 0 m -> text 5, tool_call gw-call_1 look 2"
-    )
+    event = read_event(text_delta("m", "Hello"))
+    line = "0 response.output_text.delta 0 m -> text 5, tool_call gw-call_1"
+    assert trace_line(event, parts, ["look"]) == f"{line} look 2"
+    assert trace_line(event, parts) == f"{line} (4 characters) 2"
+
+
+def test_the_types_of_all_events_that_the_adapter_reads_are_known() -> None:
+    assert HANDLERS.keys() <= KNOWN_EVENTS
 
 
 content = st.recursive(
@@ -73,24 +98,36 @@ content = st.recursive(
 FIELDS = ["delta", "text", "refusal", "arguments", "input", "part", "annotation", "error", "message", "code"]
 
 
-def with_canaries(name: str, fields: JSON, item: JSON, item_id: str, index: int) -> JSON:
+NAMES = ["look", CANARY, f"The {CANARY} of alice", f"{CANARY}\n"]
+IDS = ["msg_1", "fc_2", f"The {CANARY} of alice", f"sk-{CANARY}-12345", f"{CANARY}\n", f"{CANARY}é"]
+
+
+def with_canaries(
+    type: str, fields: JSON, item: JSON, item_id: str, index: int, call_id: str, name: str
+) -> JSON:
+    call = {"type": "function_call", "call_id": call_id, "name": name, **item, "id": item_id}
     return {
-        "type": name,
+        "type": type,
+        "name": name,
         **fields,
         "item_id": item_id,
         "output_index": index,
-        "item": {"type": "function_call", "call_id": "call_1", "name": "look", **item, "id": item_id},
-        "response": {"id": "resp_1", "output": [{**item, "id": item_id}], "error": {"message": CANARY}},
+        "item": call,
+        "response": {"id": item_id, "output": [call], "error": {"message": CANARY}},
     }
 
 
 events = st.builds(
     with_canaries,
-    st.sampled_from(sorted({*HANDLERS, *EVENTS})),
+    st.sampled_from([*sorted({*HANDLERS, *EVENTS}), CANARY, f"response.{CANARY}", f"{CANARY}.ping"]),
     st.dictionaries(st.sampled_from(FIELDS), content),
-    st.dictionaries(st.sampled_from(["content", "summary", "arguments", "encrypted_content"]), content),
-    st.sampled_from(["msg_1", "fc_2"]),
+    st.dictionaries(
+        st.sampled_from(["content", "summary", "arguments", "encrypted_content"]), content | st.just("{}")
+    ),
+    st.sampled_from(IDS),
     st.integers(0, 3),
+    st.sampled_from(IDS),
+    st.sampled_from(NAMES),
 )
 
 
@@ -100,7 +137,7 @@ def test_no_content_of_any_event_is_traced(stream: list[dict[str, Any]]) -> None
     lines: list[str] = []
 
     def trace(event: Event | None, parts: Any) -> None:
-        lines.append(f"{trace_fields(event, parts)} {trace_line(event, parts)}")
+        lines.append(f"{trace_fields(event, parts, ['look'])} {trace_line(event, parts, ['look'])}")
 
     adapter = OpenResponsesStreamAdapter(citations="end", errors_as_text=True, trace=trace)
     for raw in stream:
@@ -108,4 +145,5 @@ def test_no_content_of_any_event_is_traced(stream: list[dict[str, Any]]) -> None
     adapter.end()
     assert CANARY not in "\n".join(lines)
     for raw, line in zip(stream, lines, strict=False):
-        assert f"{raw['type']} {raw['output_index']} {raw['item_id']} -> " in line
+        if CANARY not in raw["type"] + raw["item_id"]:
+            assert f"{raw['type']} {raw['output_index']} {raw['item_id']} -> " in line

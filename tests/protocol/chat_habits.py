@@ -63,7 +63,10 @@ HABITS: dict[str, Habit] = {
     ),
     "functions": Habit({"input": "Hi", "functions": [_FUNCTION]}, "functions", "tools"),
     "function_call": Habit(
-        {"input": "Hi", "tools": [_FLAT], "function_call": "auto"}, "function_call", "tool_choice"
+        {"input": "Hi", "tools": [_FLAT], "function_call": "none"}, "function_call", "tool_choice"
+    ),
+    "a nested custom tool": Habit(
+        {"input": "Hi", "tools": [{"type": "custom", "custom": {"name": "sql"}}]}, "tools[0].custom", "tools"
     ),
     "a nested tool_choice": Habit(
         {"input": "Hi", "tools": [_FLAT], "tool_choice": {"type": "function", "function": {"name": "add"}}},
@@ -122,7 +125,7 @@ BOTH_FORMS: dict[str, Json] = {
     "reasoning_effort": {"input": "Hi", "reasoning": {"effort": "low"}, "reasoning_effort": "low"},
     "verbosity": {"input": "Hi", "text": {"verbosity": "low"}, "verbosity": "low"},
     "functions": {"input": "Hi", "tools": [_FLAT], "functions": [_FUNCTION]},
-    "function_call": {"input": "Hi", "tools": [_FLAT], "tool_choice": "auto", "function_call": "auto"},
+    "function_call": {"input": "Hi", "tools": [_FLAT], "tool_choice": "none", "function_call": "none"},
 }
 """A field of Chat Completions, and a request that has its Responses form as well."""
 
@@ -134,6 +137,9 @@ HARMLESS: dict[str, Json] = {
     "both forms of a tool": {"input": "Hi", "tools": [{**_FLAT, "function": _FUNCTION}]},
     "stream options": {"input": "Hi", "stream": True, "stream_options": {"include_usage": True}},
     "one answer": {"input": "Hi", "n": 1},
+    "the default format": {"input": "Hi", "response_format": {"type": "text"}},
+    "no functions": {"input": "Hi", "functions": [], "function_call": "auto"},
+    "no messages": {"input": "Hi", "messages": []},
     "stop": {"input": "Hi", "stop": ["END"], "seed": 7},
 }
 """Requests that real clients may send, and that mean the same in both APIs."""

@@ -103,13 +103,24 @@ def test_a_second_overflow_with_the_same_limit_teaches_nothing_new() -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize(("input_tokens", "window"), [(48_000, 48_000), (48_001, 65_536)])
-def test_a_turn_with_more_input_than_the_learned_limit_disproves_it(input_tokens: int, window: int) -> None:
+@pytest.mark.parametrize(
+    ("input_tokens", "words", "window"),
+    [
+        (300, 1_000, 300),
+        (301, 1_000, 65_536),
+        (400, 150, 300),  # the sum of the calls of a tool loop at the endpoint
+    ],
+)
+def test_a_turn_with_more_input_than_the_learned_limit_disproves_it(
+    input_tokens: int, words: int, window: int
+) -> None:
     async def scenario() -> None:
-        settings: dict[str, Any] = {"limits": memory(), "override": NOT_SET}
-        async with scripted_provider(TOO_LONG, answered(input_tokens), **settings) as (provider, _):
+        small = refused(400, "context_length_exceeded", "maximum context length is 300 tokens, you sent 900")
+        scripts = small, *[answered(input_tokens)] * 5
+        async with scripted_provider(*scripts, limits=memory(), override=NOT_SET) as (provider, _):
             await overflow(provider)
-            await provider.provide_response(MODEL, HELLO)
+            for _ in range(5):  # the usage also calibrates the counter
+                await provider.provide_response(MODEL, [user("word " * words)])
             assert (await model_of(provider)).context_window == window
 
     run(scenario())

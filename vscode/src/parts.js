@@ -37,15 +37,34 @@ function partOfLine(line) {
   return Object.hasOwn(PART_BUILDERS, line.type) ? PART_BUILDERS[line.type](line) : undefined;
 }
 
+const ID = /^[A-Za-z0-9_-]{1,80}$/;
+const MEDIA_TYPE = /^[a-z_]{1,20}(\/[a-z0-9.+-]{1,80})?$/;
+const LIKELY_SECRET = /(^|[^A-Za-z0-9])((sk|pk|rk|vck|gsk|hf|gh[opsu]|[a-z_]*pat)[-_][\w-]{6,}|AIza[\w-]{20,}|AKIA[0-9A-Z]{12,})/;
+
 /**
- * Describes what is reported for a line, by its kind and size: never its content.
- * @param {string} model @param {Line} line @param {boolean} isReported
+ * Returns a text that has a shape and does not look like a secret; of others, the length.
+ * @param {unknown} text @param {(text: string) => boolean} isHarmless
  */
-function tracedLine(model, line, isReported) {
+function shown(text, isHarmless) {
+  if (typeof text !== 'string') return [];
+  return [isHarmless(text) && !LIKELY_SECRET.test(text) ? text : `(${text.length} characters)`];
+}
+
+/**
+ * Describes what is reported for a line, by its kind and size: never its content. A model may write anything into the name of
+ * a tool, so only the names of tools in the request are shown.
+ * @param {string} model @param {Line} line @param {boolean} isReported @param {string[]} tools
+ */
+function tracedLine(model, line, isReported, tools) {
   const { id, type, value, call_id, name, input, mime, base64 } = line;
   const pieces = [value].flat().filter((each) => typeof each === 'string');
   const size = input ? JSON.stringify(input).length : (pieces.join('').length || Math.floor(String(base64 ?? '').length * 0.75));
-  const part = [type, call_id, name, mime].filter((each) => typeof each === 'string').map((each) => oneLine(each, 80));
+  const part = [
+    ...shown(type, (each) => ID.test(each)),
+    ...shown(call_id, (each) => ID.test(each)),
+    ...shown(name, (each) => tools.includes(each)),
+    ...shown(mime, (each) => MEDIA_TYPE.test(each)),
+  ];
   return `${oneLine(model, 80)}: request ${id}, ${isReported ? 'reported' : 'ignored'} ${part.join(' ')}, size ${size}`;
 }
 

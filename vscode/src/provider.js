@@ -158,7 +158,10 @@ class Provider {
         onLine: (line) => {
           turn.note(line);
           const part = partOfLine(line);
-          if (this.log.logLevel === vscode.LogLevel.Trace) this.log.trace(tracedLine(model.id, line, part !== undefined));
+          if (this.log.logLevel === vscode.LogLevel.Trace) {
+            const tools = (options.tools ?? []).map((tool) => tool.name);
+            this.log.trace(tracedLine(model.id, line, part !== undefined, tools));
+          }
           if (part !== undefined) progress.report(/** @type {vscode.LanguageModelResponsePart} */ (part));
         },
       });

@@ -100,10 +100,11 @@ def _translation_advice(name: str, options: argparse.Namespace) -> str:
 
     what = "standard input" if options.source == "-" else options.source
     problem = f"{what} looks like {FORMATS[name].title}, not like OpenResponses events"
-    if not FORMATS[name].is_dialect:
+    dialect = FORMATS[name].dialect
+    if not dialect:
         return f"{problem}, and penstock cannot translate it"
     accent = f" --accent {options.accent}" if options.accent != "openresponses" else ""
-    command = f"penstock translate --dialect {name}{accent} {shlex.quote(options.source)}"
+    command = f"penstock translate --dialect {dialect}{accent} {shlex.quote(options.source)}"
     return f"{problem}. Translate it first: {command} | penstock check{accent} -"
 
 
@@ -111,6 +112,7 @@ def _check_url(url: str, options: argparse.Namespace) -> int:
     """Call an endpoint and check its answer. Raise `UsageError` if there is no HTTP answer."""
     from penstock.cli import fetch
     from penstock.cli.report import Check, OtherFormat
+    from penstock.client.event_reader import gateway_advice
     from penstock.dialects.recognition import FORMATS
 
     if not options.model:
@@ -146,8 +148,7 @@ def _check_url(url: str, options: argparse.Namespace) -> int:
             try:
                 check.stream(_until_cut(answer.body, check.terminal), "ndjson" if lines else "sse")
             except OtherFormat as other:
-                title = FORMATS[other.name].title
-                message = f"it looks like {title}: put `penstock serve` in front of it"
+                message = f"it looks like {FORMATS[other.name].title}: {gateway_advice(other.name)}"
                 check.report("http.format", message, "the answer")
     return check.verdict()
 

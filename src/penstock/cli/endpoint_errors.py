@@ -18,6 +18,7 @@ from penstock.errors import (
     PermissionDeniedError,
     RateLimitError,
 )
+from penstock.provider.wording import overflow_size, wait_of
 
 if TYPE_CHECKING:
     from penstock.cli.endpoint import EndpointOptions
@@ -28,7 +29,11 @@ _OF_THE_GATEWAY = ("upstream_unauthorized", "upstream_forbidden", "upstream_not_
 
 
 def explain_error(
-    error: OpenResponsesError, endpoint: EndpointOptions, model: str = "", *, shorten: str = ""
+    error: OpenResponsesError,
+    endpoint: EndpointOptions,
+    model: str = "",
+    *,
+    shorten: str = "shorten the input",
 ) -> str:
     """Return one sentence about the error. `shorten`: advice for a conversation that is too long."""
     sentence = _sentence(error, endpoint, model, shorten)
@@ -39,12 +44,11 @@ def explain_error(
 def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, shorten: str) -> str:
     message = error.message.rstrip(". ")
     if isinstance(error, ContextOverflowError):
-        return _overflow(error, model, message) + (f": {shorten}" if shorten else "")
+        return f"the conversation is too long ({overflow_size(error) or message}): {shorten}"
     if isinstance(error, RateLimitError):
         if error.code == "insufficient_quota":
             return f"the quota is used up, and waiting does not help: {message}"
-        wait = f"wait {_duration(error.retry_after)}" if error.retry_after else "wait a moment"
-        return f"too many requests; {wait} and try again: {message}"
+        return f"too many requests; wait {wait_of(error.retry_after)} and try again: {message}"
     if error.code in _OF_THE_GATEWAY:
         return message
     if isinstance(error, AuthenticationError):
@@ -74,23 +78,6 @@ def no_gateway(endpoint: EndpointOptions) -> str:
     if not endpoint.is_default:
         return ""
     return " (this is the default address; start `penstock serve`, or use --base-url or --preset)"
-
-
-def _overflow(error: ContextOverflowError, model: str, message: str) -> str:
-    if error.limit_tokens and error.used_tokens:
-        return (
-            f"the conversation is too long: it has {error.used_tokens:,} tokens, and {model or 'the model'} "
-            f"accepts {error.limit_tokens:,}"
-        )
-    if error.limit_tokens:
-        return f"the conversation is too long: {model or 'the model'} accepts {error.limit_tokens:,} tokens"
-    return f"the conversation is too long ({message})"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{max(round(seconds), 1)} s"
-    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"
 
 
 class RetryHandler(logging.Handler):

@@ -156,8 +156,8 @@ def _print_table(found: list[ModelInfo], terminal: Terminal) -> None:
             for (text, letter), name, width in zip(row, _COLUMNS, widths, strict=True)
         ]
         terminal.line("  ".join(shown).rstrip())
-    used = sorted({letter for row in rows for _, letter in row if letter}, key="olepcnd".index)
-    legend = ", ".join(f"{letter} {_LEGEND[letter]}" for letter in used)
+    used = {letter for row in rows for _, letter in row}
+    legend = ", ".join(f"{letter} {words}" for letter, words in _LEGEND.items() if letter in used)
     terminal.line(terminal.paint(f"from: {legend}", "dim"))
 
 

@@ -129,10 +129,8 @@ def _adapter(options: argparse.Namespace, terminal: Terminal) -> OpenResponsesSt
     def write(line: str) -> None:
         print(terminal.clean(line), file=sys.stderr)
 
-    is_traced = options.trace
     return OpenResponsesStreamAdapter(
         thinking=thinking,
         citations=options.citations,
-        log=(lambda _, line: write(line)) if is_traced else None,
-        trace=(lambda event, parts: write(trace_line(event, parts))) if is_traced else None,
+        trace=(lambda event, parts: write(trace_line(event, parts))) if options.trace else None,
     )

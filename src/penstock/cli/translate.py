@@ -115,7 +115,10 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
 
 def _advice(name: str) -> str:
     """Return which option to use for a stream in the format of this name."""
-    return f"use --dialect {name}" if name in DIALECTS else "penstock cannot translate this format"
+    from penstock.dialects.recognition import FORMATS
+
+    known = FORMATS[name].dialect
+    return f"use --dialect {known}" if known else "penstock cannot translate this format"
 
 
 def _plan(options: argparse.Namespace, request: CreateResponse) -> Plan:

@@ -101,10 +101,11 @@ class EventReader:
 
     def _check_format(self, opening: Opening, frames: list[Frame]) -> None:
         """Raise if the first frames are in another API format."""
-        is_full = opening.add(frames)
-        if name := opening.other_format():
-            raise _other_format(name, self.answer)
-        if is_full or opening.is_expected():
+        if opening.add(frames) or self._is_over:
+            self._opening = None
+            if name := opening.other_format():
+                raise _other_format(name, self.answer)
+        elif opening.is_expected():
             self._opening = None
 
     def _not_a_stream(self, body: bytes) -> OpenResponsesError:
@@ -178,13 +179,15 @@ def other_format_error(answer: HttpAnswer, body: bytes) -> OpenResponsesError | 
 
 
 def _other_format(name: str, answer: HttpAnswer) -> OpenResponsesError:
-    advice = (
-        f"run `penstock serve --upstream URL --dialect {name}` in front of it and use that endpoint"
-        if name in RENDERED
-        else "`penstock serve` cannot use this format either"
-    )
-    message = f"the endpoint answered in another API format, {FORMATS[name].title}: {advice}"
+    message = f"the endpoint answered in another API format, {FORMATS[name].title}: {gateway_advice(name)}"
     return protocol_error(message, answer.request_id, code="wrong_api_format")
+
+
+def gateway_advice(name: str) -> str:
+    """Return how to use an endpoint that answers in the format of this name."""
+    if name in RENDERED:
+        return f"run `penstock serve --upstream URL --dialect {name}` in front of it and use that endpoint"
+    return "`penstock serve` cannot use this format either"
 
 
 def read_body(answer: HttpAnswer, body: bytes) -> Any:

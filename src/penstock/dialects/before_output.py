@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from penstock.dialects.recognition import IS_SIMILAR, Advice, Opening
+from penstock.dialects.recognition import Advice, Opening
 from penstock.errors import KINDS, OpenResponsesError, ServerError
 from penstock.protocol.errors import Diagnostic
 from penstock.sse import Frame
@@ -28,7 +28,7 @@ Mask = Callable[[list[Delta]], list[Delta]]
 
 _SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, EventDelta, FinishDelta)
 """Deltas that are no output: as long as there are no others, the turn can move to another target. An event
-that is passed on without being understood is none either."""
+that is passed on without being understood is output only if the answer has the expected format."""
 
 _NO_END = ("upstream_empty", "upstream_truncated")
 """Codes of a reader that got no end. It may not have understood anything."""
@@ -37,14 +37,13 @@ _NO_END = ("upstream_empty", "upstream_truncated")
 class BeforeOutput:
     """The deltas of one attempt before its first output, and the beginning of its answer."""
 
-    __slots__ = ("_dialect", "_mask", "_opening", "deltas", "has_implied_finish")
+    __slots__ = ("_mask", "_opening", "deltas", "has_implied_finish")
 
     def __init__(self) -> None:
         self.deltas: list[Delta] = []
         """They may still be discarded."""
         self.has_implied_finish = False
         """Whether the end of the answer is a guess of the reader: there was no finish reason."""
-        self._dialect: str
         self._opening: Opening
         self._mask: Mask
 
@@ -54,7 +53,7 @@ class BeforeOutput:
 
     def open(self, dialect: str, advise: Advice, mask: Mask) -> None:
         """Start with an answer that is read in this dialect."""
-        self._dialect, self._mask = dialect, mask
+        self._mask = mask
         self._opening = Opening(dialect, advise)
         self.has_implied_finish = False
 
@@ -76,17 +75,23 @@ class BeforeOutput:
         fails, or has ended and nothing in it could be read."""
         self.deltas += deltas
         first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
-        is_output = first is not None and not isinstance(first, ErrorDelta)
-        if is_output and self._dialect not in IS_SIMILAR:
+        if not isinstance(first, ErrorDelta | None):
             return True
         is_full = self.add_frames(frames)
         if isinstance(first, ErrorDelta):
             raise self._failure(first, deltas)
-        if is_full or is_output:
+        if is_full:
             self._opening.refuse_other_format()  # now, and not after minutes without any output
-        if is_answered and not is_output:
+        has_event = any(isinstance(each, EventDelta) for each in deltas)
+        if has_event and (self._opening.is_full or self._opening.is_expected()):
+            return True
+        if is_answered:
             self._require_readable()
-        return is_output
+        return False
+
+    def refuse_other_format(self) -> None:
+        """Raise if the answer has another format than that of the dialect."""
+        self._opening.refuse_other_format()
 
     def release(self) -> list[Delta]:
         """Return the deltas, once: the turn stays with this target."""

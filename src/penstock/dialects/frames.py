@@ -14,6 +14,7 @@ from penstock.sse import Frame
 from penstock.stream.deltas import ErrorDelta
 
 DONE = "[DONE]"
+_MAX_SHOWN = 200
 
 T = TypeVar("T")
 
@@ -23,8 +24,17 @@ def read_object(frame: Frame) -> dict[str, Any] | ErrorDelta:
     value = read_json(frame.data)
     if isinstance(value, dict):
         return value
-    shown = frame.data[:200]
+    shown = _shortened(frame.data)
     return ErrorDelta("upstream_invalid", f"the upstream sent a frame that is not a JSON object: {shown}")
+
+
+def _shortened(data: str) -> str:
+    """Return the beginning of a frame without its last word: keys are masked later, and half a key is not
+    recognised."""
+    if len(data) <= _MAX_SHOWN:
+        return data
+    words, *cut_off = data[:_MAX_SHOWN].rsplit(maxsplit=1) or [""]
+    return f"{words} …" if cut_off else "…"
 
 
 def error_delta(payload: Mapping[str, Any]) -> ErrorDelta:

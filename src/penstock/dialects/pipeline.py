@@ -199,11 +199,13 @@ class Pipeline:
     def read_cut(self) -> list[Event]:
         """Return the events of what was received before the connection broke and not passed on yet. Before
         the first output there are none, because another target may still answer, unless the answer
-        `has_finished`."""
+        `has_finished`. Raise if it was in another API format, which explains more than the break."""
         events: list[Event] = []
         if self.has_output:
             rest: list[Delta] = [delta for delta in self._rest() if not isinstance(delta, ErrorDelta)]
             events = self._apply(self._permitted(rest))
+        else:
+            self._before_output.refuse_other_format()
         return events + self._release() if self.has_finished else events
 
     def finish(self) -> list[Event]:

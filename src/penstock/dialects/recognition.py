@@ -30,26 +30,27 @@ _SHOWN = 160
 
 
 class ApiFormat(Struct, frozen=True):
-    """An API format: a title for messages, and whether a dialect of the same name reads it."""
+    """An API format: a title for messages, and the dialect that reads it, if any."""
 
     title: str
-    is_dialect: bool = True
+    dialect: str = ""
 
 
 FORMATS: dict[str, ApiFormat] = {
-    "chat": ApiFormat("Chat Completions"),
-    "responses": ApiFormat("Responses"),
-    "anthropic": ApiFormat("Anthropic Messages"),
-    "gemini": ApiFormat("Gemini generateContent"),
-    "ai_sdk": ApiFormat("AI SDK stream parts"),
-    "ollama": ApiFormat("Ollama's own API"),
-    "cohere": ApiFormat("Cohere's chat API"),
-    "bedrock": ApiFormat("Bedrock Converse"),
-    "ai_sdk_ui": ApiFormat("an AI SDK UI message stream", is_dialect=False),
-    "gemini_interactions": ApiFormat("Gemini Interactions", is_dialect=False),
-    "aws_event_stream": ApiFormat("AWS's binary event stream", is_dialect=False),
+    "chat": ApiFormat("Chat Completions", "chat"),
+    "responses": ApiFormat("Responses", "responses"),
+    "anthropic": ApiFormat("Anthropic Messages", "anthropic"),
+    "gemini": ApiFormat("Gemini generateContent", "gemini"),
+    "ai_sdk": ApiFormat("AI SDK stream parts", "ai_sdk"),
+    "ollama": ApiFormat("Ollama's own API", "ollama"),
+    "cohere": ApiFormat("Cohere's chat API", "cohere"),
+    "bedrock": ApiFormat("Bedrock Converse", "bedrock"),
+    # Its content has the same events.
+    "ai_sdk_ui": ApiFormat("an AI SDK UI message stream", "ai_sdk"),
+    "gemini_interactions": ApiFormat("Gemini Interactions"),
+    "aws_event_stream": ApiFormat("AWS's binary event stream"),
 }
-"""The formats that are recognised, by the names of their dialects. The last ones have no dialect."""
+"""The formats that are recognised. Those of our dialects have the same names."""
 
 _TYPES: dict[str, str] = {
     type: name
@@ -65,17 +66,18 @@ _TYPES: dict[str, str] = {
 }
 """The types of events that only one format has. All events of Responses begin with `response.`."""
 
-_SHARED_TYPES: dict[str, str] = dict.fromkeys(
-    (
+_AI_SDK_CONTENT = frozenset(
+    {
         *("text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "reasoning-end"),
         *("tool-input-start", "tool-input-delta", "tool-input-end"),
-    ),
-    "ai_sdk",
+    }
 )
-"""The types of events that a UI message stream has as well. They decide if nothing else does."""
+"""The types of events that both formats of the AI SDK have. They decide if nothing else does."""
 
-IS_SIMILAR = frozenset(_SHARED_TYPES.values())
-"""The dialects that find content in another format too: their output does not prove that they fit."""
+_LAST_TYPES = frozenset(
+    {"message_stop", "message-end", "finish", "response.completed", "response.incomplete", "response.failed"}
+)
+"""The types of events after which nothing follows."""
 
 _OBJECTS: dict[str, str] = {
     "chat.completion": "chat",
@@ -126,7 +128,8 @@ Advice = Callable[[str], str]
 
 def advice(name: str) -> str:
     """Return what a program can set."""
-    return f'set the dialect to "{name}"' if FORMATS[name].is_dialect else "this format is not supported"
+    known = FORMATS[name].dialect
+    return f'set the dialect to "{known}"' if known else "this format is not supported"
 
 
 def mismatch(name: str, expected: str, advise: Advice = advice) -> str:
@@ -187,9 +190,9 @@ class Opening:
             if _has_content(frame):
                 self._frames.append(frame)
                 self._size += len(frame.data)
-                if len(self._frames) >= MOST_FRAMES or self._size >= MOST_BYTES:
-                    self.is_full = True
-                    break
+            if len(self._frames) >= MOST_FRAMES or self._size >= MOST_BYTES or _is_last(frame):
+                self.is_full = True
+                break
         return self.is_full
 
     def add_bytes(self, data: bytes) -> bool:
@@ -211,12 +214,13 @@ class Opening:
         return any(_reports_error(_object_in(frame), frame.event or "") for frame in self._frames)
 
     def is_expected(self) -> bool:
-        return self._format() == self._expected
+        found = self._format()
+        return bool(found) and FORMATS[found].dialect == self._expected
 
     def other_format(self) -> str:
         """Return the name of the answer's format, if it is not the expected one."""
         found = self._format() if self._expected in FORMATS else ""
-        return found if found != self._expected else ""
+        return found if found and FORMATS[found].dialect != self._expected else ""
 
     def refuse_other_format(self) -> None:
         """Raise if the answer has another format."""
@@ -247,16 +251,16 @@ class Opening:
 def _format_of_objects(objects: Iterable[tuple[dict[str, Any], str]], expected: str) -> str:
     """Return the name of the format of these objects, each with the name of its event."""
     found: list[str] = []
-    similar: list[str] = []
+    similar = ""
     for value, event in objects:
         if _reports_error(value, event):
             continue
         type = text_of(value.get("type")) or event
         if name := _name_of(value, type):
             found.append(name)
-        elif type in _SHARED_TYPES:
-            similar.append(_SHARED_TYPES[type])
-    return expected if expected in found else (found or similar or [""])[0]
+        elif type in _AI_SDK_CONTENT:
+            similar = "ai_sdk"
+    return expected if expected in found else next(iter(found), similar)
 
 
 def _name_of(value: dict[str, Any], type: str) -> str:
@@ -294,5 +298,13 @@ def _has_content(frame: Frame) -> bool:
     if not data or data == DONE:
         return False
     # A keep-alive is short.
-    value = _object_in(frame) if len(data) <= _LONGEST_KEEP_ALIVE else {}
-    return not is_keep_alive(text_of(value.get("type")) or frame.event or "")
+    return len(data) > _LONGEST_KEEP_ALIVE or not is_keep_alive(_type_of(frame))
+
+
+def _is_last(frame: Frame) -> bool:
+    """Return whether nothing follows this frame, in the format that it belongs to."""
+    return frame.data.strip() == DONE or _type_of(frame) in _LAST_TYPES
+
+
+def _type_of(frame: Frame) -> str:
+    return text_of(_object_in(frame).get("type")) or frame.event or ""

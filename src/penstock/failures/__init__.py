@@ -3,7 +3,7 @@
 Vendors agree neither on shapes nor on codes, and report one failure as another: a context overflow arrives
 as 400, 413 or 500 (ask E4), an exhausted quota as 429. So the evidence is checked in a fixed order, the most
 specific first: an unambiguous code, the message text, an unambiguous status, the general error type, any
-status. The tables in `codes.py` are in that order.
+status. The tables in `codes.py` are in that order. `overflow.py` reads the token counts of an overflow.
 """
 
 from penstock.failures.classification import Failure, classify, explain, is_web_page, title_of

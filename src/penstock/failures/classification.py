@@ -20,6 +20,7 @@ from penstock.failures.codes import (
     STATUSES,
     TYPES,
 )
+from penstock.failures.overflow import token_counts, with_counts
 from penstock.lenient import count_of, object_of, objects_of, text_of
 
 _WORD_FIELDS = ("code", "type", "status", "reason", "error_type", "__type", "name")
@@ -99,16 +100,15 @@ def explain(payload: Mapping[str, Any]) -> Failure:
 def _explained(
     errors: list[dict[str, Any]], message: str, status: int, headers: Mapping[str, str]
 ) -> Failure:
-    code = _code_for(errors, message, status or None)
-    limit, used = overflow(errors, message) if code == "context_length_exceeded" else (None, None)
-    if limit is not None and str(limit) not in message.replace(",", ""):
-        # The client of a gateway has only the message.
-        size = f"{used} tokens; " if used is not None else ""
-        message = f"{message} ({size}the limit is {limit} tokens)"
+    code, is_stated = _code_for(errors, message, status or None)
+    limit, used = None, None
+    if code == "context_length_exceeded":
+        # A 413 alone is about bytes, whatever the numbers in its message are.
+        limit, used = token_counts(errors, message if is_stated else "")
     return Failure(
         status=status,
         code=code,
-        message=message,
+        message=with_counts(message, limit, used, _MESSAGE_LIMIT),
         type=ERROR_TYPES[code],
         param=_param_of(errors),
         retry_after=_retry_after(headers, errors),
@@ -130,26 +130,27 @@ def _errors_in(value: Any, depth: int = _DEPTH) -> Iterator[dict[str, Any]]:
             yield from _errors_in(value.get(name), depth - 1)
 
 
-def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) -> str:
-    """Return the code for the first evidence found, in the order of the tables."""
+def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) -> tuple[str, bool]:
+    """Return the code for the first evidence found, in the order of the tables, and whether the error states
+    it: otherwise only a general word or a status shows it."""
     words = [_plain(word) for each in errors for word in _words_of(each)]
     for word in words:
         if word in _PLAIN_CODES:
-            return _PLAIN_CODES[word]
+            return _PLAIN_CODES[word], True
     for code, pattern in MESSAGES:
         if pattern.search(message):
-            return code
+            return code, True
     # The status in the body is closer to the cause than the status that a proxy returned.
     first = next((each for each in (*_statuses_of(errors), status or 0) if each >= 400), 500)
     if first in NOT_THE_REQUEST:
-        return NOT_THE_REQUEST[first]
+        return NOT_THE_REQUEST[first], False
     by_status = STATUSES.get(first, "invalid_request" if first < 500 else "server_error")
     code = next((_PLAIN_TYPES[word] for word in words if word in _PLAIN_TYPES), by_status)
     if code == "not_found" or (code == "invalid_request" and first in (404, 405)):
         # Servers use the same status and type for a missing model and for a wrong address. The address of an
         # upstream that has begun a stream is right.
-        return "model_not_found" if status is None or _MODEL.search(message) else "not_found"
-    return code
+        return "model_not_found" if status is None or _MODEL.search(message) else "not_found", False
+    return code, False
 
 
 def _plain(word: str) -> str:
@@ -197,58 +198,6 @@ def _message_of(errors: list[dict[str, Any]]) -> str:
 
 def _param_of(errors: list[dict[str, Any]]) -> str | None:
     return next((text_of(error.get("param")) for error in errors if text_of(error.get("param"))), None)
-
-
-_COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,9})"
-_NUMBER = re.compile(rf"(?<![\w.-]){_COUNT}(?![\w-])")
-"""A number that is a word of its own, and not part of a request id."""
-_SUM = re.compile(rf"{_COUNT} \+ {_COUNT} > {_COUNT}")
-_WORDS = r"(?:(?!output|completion|generat|new\b|per\b|by\b)[a-z ]){0,20}"
-"""A few words between "limit" and its number. With these, the number is another limit, or the excess."""
-_LIMITS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"(?:context|prompt|input)[ -](?:length|size|window){_WORDS}[(:]? ?{_COUNT}\b",
-        rf"{_COUNT} (?:tokens )?maximum",
-        rf"(?:limit|allowed|maximum|max){_WORDS}[(:]? ?{_COUNT}\b",
-        rf"(?:cannot exceed|must be <=|less than) {_COUNT}\b",
-        rf"> {_COUNT}\b",
-        rf"length should be \[\d+, ?{_COUNT}\]",
-    )
-)
-"""How a message names the limit, the most specific way first."""
-_NOT_TOKENS = re.compile(
-    r"characters?\b|\bbytes?\b|\d ?[kmg]i?b\b|string too long|per (?:minute|hour|day)\b|\b[tr]p[mdh]\b",
-    re.IGNORECASE,
-)
-"""The numbers of such a message are not tokens of a conversation: a size in bytes, or a rate limit."""
-
-
-def overflow(errors: list[dict[str, Any]], message: str) -> tuple[int | None, int | None]:
-    """Return the token limit and the tokens used, as far as the vendor reports them.
-
-    llama.cpp has fields for both. In a text the largest number is the tokens used: it caused the overflow.
-    The limit is learned, so a number that may be something else is left out.
-    """
-    for error in errors:
-        limit, used = count_of(error.get("n_ctx")), count_of(error.get("n_prompt_tokens"))
-        if limit is not None:
-            return limit, used
-    if added := _SUM.search(message):  # Anthropic: input tokens + max_tokens > limit
-        used, reserved, limit = map(_count, added.groups())
-        return limit, used + reserved
-    if _NOT_TOKENS.search(message):
-        return None, None
-    stated = next((found for pattern in _LIMITS if (found := pattern.search(message))), None)
-    if stated is None:
-        return None, None
-    limit = _count(stated[1])
-    largest = max(map(_count, _NUMBER.findall(message)), default=0)
-    return limit, largest if largest > limit else None
-
-
-def _count(digits: str) -> int:
-    return int(digits.replace(",", ""))
 
 
 _RETRY_HEADERS = (("retry-after-ms", 0.001), ("retry-after", 1.0))

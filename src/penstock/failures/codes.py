@@ -92,7 +92,7 @@ _OVERFLOW = (
     r"prompt is too long",  # Anthropic, Bedrock
     r"prompt too long",  # Ollama
     r"exceeds? (the )?context (limit|window)",  # Anthropic
-    r"context (window|length) exceeds",  # MiniMax
+    r"context (window|length|size) exceed(s|ed)",  # MiniMax
     r"input token count.{0,40}exceeds the maximum",  # Gemini
     r"longer than the (maximum model length|model's context length)",  # vLLM, SGLang
     r"maximum model length",

@@ -48,15 +48,17 @@ _VISION = ModelFacts(image_input=True, tool_calling=True, reasoning=False)
 _REASONING = ModelFacts(image_input=False, tool_calling=True, reasoning=True)
 _VISION_REASONING = ModelFacts(image_input=True, tool_calling=True, reasoning=True)
 _LOW_TO_HIGH = ("low", "medium", "high")
+_NO_EFFORTS = ()
+"""The model reasons, but rejects a request with any effort."""
 
 
 def _facts(
     capabilities: ModelFacts,
     window: int | None = None,
     output: int | None = None,
-    efforts: tuple[str, ...] = (),
+    efforts: tuple[str, ...] | None = None,
 ) -> ModelFacts:
-    return replace(capabilities, window=window, max_output=output, efforts=efforts or None)
+    return replace(capabilities, window=window, max_output=output, efforts=efforts)
 
 
 CATALOG: dict[str, ModelFacts] = {
@@ -111,8 +113,9 @@ CATALOG: dict[str, ModelFacts] = {
     "mistral-large": ModelFacts(window=128_000, tool_calling=True),
     "grok-3": _facts(_TEXT, 131_072),
     "grok-3-mini": _facts(_REASONING, 131_072, efforts=("low", "high")),
-    "grok-4": _facts(_VISION_REASONING, 256_000),
-    "grok-code-fast-1": _facts(_REASONING, 256_000),
+    "grok-4": _facts(_VISION_REASONING, 256_000, efforts=_NO_EFFORTS),
+    "grok-4-1-fast-reasoning": _facts(_VISION_REASONING, 2_000_000, efforts=_NO_EFFORTS),
+    "grok-code-fast-1": _facts(_REASONING, 256_000, efforts=_NO_EFFORTS),
     "command-a": _facts(_TEXT, 256_000, 8_000),
     "command-r": _facts(_TEXT, 128_000, 4_000),
     "command-r-plus": _facts(_TEXT, 128_000, 4_000),
@@ -147,6 +150,7 @@ def as_markdown() -> str:
     for name, facts in CATALOG.items():
         limits = [f"{limit:,}" if limit else "" for limit in (facts.window, facts.max_output)]
         abilities = ["yes" if able else "" for able in (facts.image_input, facts.reasoning)]
-        cells = [f"`{name}`", *limits, *abilities, ", ".join(facts.efforts or ())]
+        efforts = "rejects any" if facts.efforts == _NO_EFFORTS else ", ".join(facts.efforts or ())
+        cells = [f"`{name}`", *limits, *abilities, efforts]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from penstock.models.enrich import enrich
-from penstock.models.info import LearnedLimit, ModelFacts, ModelInfo
+from penstock.models.info import STATED, LearnedLimit, ModelFacts, ModelInfo
 from penstock.models.learned_limits import EndpointLimits
 from penstock.models.listing import read_listing
 from penstock.models.overrides import Override, override_for
@@ -86,7 +86,7 @@ class ModelDirectory:
         if models is None or refresh or self._clock() >= self._fresh_until:
             models = await self._load()
         learned = self.limits.all() if self.limits else {}
-        return [self._lowered(info, learned) for info in models.values()]
+        return [self._with_learned(info, learned) for info in models.values()]
 
     async def get(self, id: str) -> ModelInfo:
         """Return one model, even if it is not listed: it may work anyway. `sources` has the source of each
@@ -98,9 +98,22 @@ class ModelDirectory:
                 # model reports it.
                 await asyncio.wait({loading}, timeout=self._patience)
         found = (self._models or {}).get(id) or enrich(ModelFacts(id=id), override_for(id, self._overrides))
-        return self._lowered(found, self.limits.all() if self.limits else {})
+        return self._with_learned(found, self.limits.all() if self.limits else {})
 
-    def _lowered(self, info: ModelInfo, learned: Mapping[str, LearnedLimit]) -> ModelInfo:
+    def learn(self, info: ModelInfo, limit: int | None, refused: int | None = None) -> bool:
+        """Learn the limit that an error of the endpoint names; return whether it changes the window in
+        `info`."""
+        return self.limits is not None and self.limits.learn(info, limit, refused, self._stated(info.id))
+
+    def _stated(self, id: str) -> int | None:
+        """Return the window that the endpoint or a probe states: 0 if neither does, None before the first
+        list."""
+        if self._models is None:
+            return None
+        info = self._models.get(id)
+        return info.context_window if info and info.sources["context_window"] in STATED else 0
+
+    def _with_learned(self, info: ModelInfo, learned: Mapping[str, LearnedLimit]) -> ModelInfo:
         """Return the model with its learned limit, if there is one."""
         if info.id not in learned:
             return info

@@ -2,7 +2,7 @@
 
 The order is that of ask I2: override, endpoint, probe, exact catalog, default. Limits need more care than
 other fields, because they must be consistent even if they are from different sources. A limit that was
-learned from an error can only lower a window, and never one that the user has set.
+learned from an error lowers a window or replaces the default, but never what the user has set.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.models.catalog import in_catalog
 from penstock.models.identity import ModelIdentity, parse_model_id
-from penstock.models.info import LearnedLimit, ModelFacts, ModelInfo, Prices, is_count, is_window
+from penstock.models.info import STATED, LearnedLimit, ModelFacts, ModelInfo, Prices, is_count, is_window
 
 DEFAULT_WINDOW = 65_536
 """Used if no source has a window. If it is too large, a request may fail with a clear error; if it is too
@@ -96,7 +96,7 @@ def _without_invalid_limits(facts: ModelFacts) -> ModelFacts:
 def _limits(sources: _Sources, catalog: tuple[str, ModelFacts], learned: LearnedLimit | None) -> _Limits:
     output, output_from = _output([*sources, catalog])
     window, window_from = _window(sources, catalog, output)
-    if learned is not None and learned.limit < window and window_from != "override":
+    if learned is not None and _is_better(learned, window, window_from):
         window, window_from = learned.limit, "learned"
     # Many lists have the whole window as the output limit, so reserve half of it for the input. A user who
     # sets both limits knows what remains.
@@ -116,6 +116,13 @@ def _limits(sources: _Sources, catalog: tuple[str, ModelFacts], learned: Learned
         output,
         {"context_window": window_from, "max_input": room_from, "max_output": output_from},
     )
+
+
+def _is_better(learned: LearnedLimit, window: int, source: str) -> bool:
+    if source == "override" or learned.is_outdated(window if source in STATED else 0):
+        return False
+    # What the server itself names is better than our default, even if it is more.
+    return learned.limit < window or source == "default"
 
 
 def _output(sources: _Sources) -> tuple[int, str]:
@@ -164,12 +171,12 @@ def _flag(field: str, sources: _Sources) -> tuple[bool, str]:
 
 
 def _efforts(sources: _Sources, reasoning: bool) -> tuple[tuple[str, ...], str]:
-    """Return the first efforts that are listed. An empty list counts only in an override: others send one for
-    a model that reasons if they do not know its efforts."""
+    """Return the first efforts that are listed. An empty list counts only in an override and in the catalog:
+    others send one for a model that reasons if they do not know its efforts."""
     if not reasoning:  # even if a source lists some
         return (), next(source for source, facts in sources if facts.reasoning is not None)
     for source, facts in sources:
-        if facts.efforts or (facts.efforts is not None and source == "override"):
+        if facts.efforts or (facts.efforts is not None and source in ("override", "catalog")):
             return facts.efforts, source
     return DEFAULT_EFFORTS, "default"
 

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 SOURCES = ("override", "learned", "endpoint", "probe", "catalog", "id", "default")
-"""The possible sources of a field, in order of precedence. `learned`: from an error of the endpoint; it can
-only lower a window. `id`: parsed from the model's name."""
+"""The possible sources of a field, in order of precedence. `learned`: from an error of the endpoint; it
+lowers a window, or replaces the default. `id`: parsed from the model's name."""
+
+STATED = ("endpoint", "probe")
+"""The sources that are the server's own words."""
 
 MIN_WINDOW = 256
 MAX_TOKENS = 100_000_000
@@ -32,6 +35,13 @@ class LearnedLimit(Struct, frozen=True):
     """A Unix time."""
     refused: int | None = None
     """The tokens of the refused conversation, if the endpoint counted them."""
+    stated: int | None = None
+    """The window that the endpoint or a probe stated when this was learned: 0 if neither did, None if it is
+    not known, as in older files."""
+
+    def is_outdated(self, stated: int | None) -> bool:
+        """Return whether the endpoint or a probe states another window since: the server was reconfigured."""
+        return bool(stated) and self.stated not in (None, stated)
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -20,16 +18,18 @@ from msgspec import Struct
 
 from penstock.models.info import LearnedLimit, ModelInfo, is_window
 from penstock.net.urls import read_address
+from penstock.shared_file import locked, read_start, replace_file
 
 NAME = "limits.json"
 VERSION = 1
 MAX_LIMITS = 1_000
-"""The maximum number of limits in the file. Beyond that, the oldest are forgotten."""
+"""The maximum number of limits, in the file and in memory. Beyond that, the oldest are forgotten."""
 MAX_FILE_SIZE = 1024 * 1024
 _MAX_NAME_LENGTH = 500
 """Of an endpoint or a model, in characters: 1,000 limits must fit into the file."""
 
 _log = logging.getLogger("penstock.models")
+"""The editor host writes its messages in full: log no content."""
 
 _Key = tuple[str, str]
 """An endpoint and a model."""
@@ -41,6 +41,7 @@ class _Entry(Struct, frozen=True):
     limit: int
     learned: float
     refused: int | None = None
+    stated: int | None = None
 
 
 class _File(Struct, frozen=True):
@@ -65,6 +66,8 @@ class LearnedLimits:
         self.problem = ""
         """Why the file is not used; empty if it is."""
         self._is_foreign = False
+        self._has_unsaved = False
+        """Whether this process may know limits that are not in the file."""
         self._clock = clock
         self._limits: dict[_Key, LearnedLimit] = {}
         self._stamp: tuple[int, ...] | None = None
@@ -83,58 +86,64 @@ class LearnedLimits:
         self._read()
         return {model: limit for (place, model), limit in self._limits.items() if place == endpoint}
 
-    def put(self, endpoint: str, model: str, limit: int, refused: int | None) -> bool:
+    def put(
+        self, endpoint: str, model: str, limit: int, refused: int | None, stated: int | None = None
+    ) -> bool:
         """Store the limit of a model; return whether it can be stored."""
         if not all(len(name) <= _MAX_NAME_LENGTH and name.isprintable() for name in (endpoint, model)):
             return False  # not a name, or one that JSON cannot contain
-        self._read()
-        self._limits[endpoint, model] = LearnedLimit(limit, math.floor(self._clock()), refused)
-        self._changed(endpoint)
+        with self._changing(endpoint):
+            self._limits[endpoint, model] = LearnedLimit(limit, math.floor(self._clock()), refused, stated)
         return True
 
     def remove(self, endpoint: str, models: Iterable[str]) -> None:
-        self._read()
-        for model in models:
-            self._limits.pop((endpoint, model), None)
-        self._changed(endpoint)
+        with self._changing(endpoint):
+            for model in models:
+                self._limits.pop((endpoint, model), None)
 
-    def _changed(self, endpoint: str) -> None:
-        self._write()
+    @contextmanager
+    def _changing(self, endpoint: str) -> Iterator[None]:
+        with locked(self.path) if self.path else nullcontext():
+            self._read(again=True)  # another process may have changed it without a visible trace
+            yield
+            self._limits = _newest(self._limits)
+            self._write()
         for listener in self._listeners:
             listener(endpoint)
 
-    def _read(self) -> None:
+    def _read(self, *, again: bool = False) -> None:
         """Read the file if it has changed. If it was deleted, its limits are forgotten."""
         if self.path is None:
             return
         try:
             stamp = _stamp(self.path)
-            if stamp == self._stamp:
+            if stamp == self._stamp and not again:
                 return
             self._stamp = stamp
-            self._limits = _decoded(self.path) if stamp else {}
-            self._is_foreign, self.problem = False, ""
+            stored = _decoded(self.path) if stamp else {}
         except OSError as error:
-            self._is_foreign = True
+            self._is_foreign = self._has_unsaved = True
             self._report(f"cannot be read ({error.strerror or type(error).__name__})")
         except ValueError as error:
-            self._is_foreign = True
+            self._is_foreign = self._has_unsaved = True
             self._report(f"is not used, because {error}: delete it")
+        else:
+            self._limits = {**stored, **self._limits} if self._has_unsaved else stored
+            if self._is_foreign:
+                self._is_foreign, self.problem = False, ""
 
     def _write(self) -> None:
         if self.path is None or self._is_foreign:  # never overwrite what something else wrote
             return
-        newest = sorted(self._limits.items(), key=lambda pair: pair[1].learned)[-MAX_LIMITS:]
-        self._limits = dict(newest)
         entries = [
-            _Entry(endpoint, model, limit.limit, limit.learned, limit.refused)
-            for (endpoint, model), limit in newest
+            _Entry(endpoint, model, limit.limit, limit.learned, limit.refused, limit.stated)
+            for (endpoint, model), limit in self._limits.items()
         ]
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _replace(self.path, msgspec.json.format(msgspec.json.encode(_File(VERSION, entries))))
-            self._stamp, self.problem = _stamp(self.path), ""
+            replace_file(self.path, msgspec.json.format(msgspec.json.encode(_File(VERSION, entries))))
+            self._stamp, self._has_unsaved, self.problem = _stamp(self.path), False, ""
         except OSError as error:
+            self._has_unsaved = True
             self._report(f"cannot be written ({error.strerror or type(error).__name__})")
 
     def _report(self, reason: str) -> None:
@@ -160,27 +169,34 @@ class EndpointLimits:
         """Return all limits by model."""
         return self._limits.of(self.endpoint)
 
-    def learn(self, info: ModelInfo, limit: int | None, refused: int | None = None) -> bool:
-        """Learn the limit that an error names; return whether it is below the window in `info`.
+    def learn(
+        self, info: ModelInfo, limit: int | None, refused: int | None = None, stated: int | None = None
+    ) -> bool:
+        """Learn the limit that an error names; return whether it changes the window in `info`.
 
         `refused` is the size of the refused conversation. A limit that is not below the window, or below the
-        refused size, is something else; a window that the user has set stays.
+        refused size, is something else; but a window that is only a default, or learned, may also rise. A
+        window that the user has set stays. `stated` is the window that the endpoint or a probe states: 0 if
+        neither does, None if that is not known yet.
         """
         if limit is None or not is_window(limit) or (refused is not None and refused <= limit):
             return False
-        if info.sources.get("context_window") == "override":
+        source = info.sources.get("context_window")
+        if source == "override" or (limit >= info.context_window and source not in ("default", "learned")):
             return False
         known = self.all().get(info.id)
-        if known is not None and known.limit == limit:
-            return limit < info.context_window  # it was learned since then
-        if known is None and limit >= info.context_window:
-            return False
-        return self._limits.put(self.endpoint, info.id, limit, refused)
+        if known is not None and known.limit == limit and not known.is_outdated(stated):
+            return limit != info.context_window  # it was learned since then
+        return self._limits.put(self.endpoint, info.id, limit, refused, stated)
 
-    def accept(self, model: str, tokens: int) -> bool:
-        """Forget a model's limit if it has accepted more input than that; return whether it did."""
+    def accept(self, model: str, tokens: int, estimate: int) -> bool:
+        """Forget a model's limit if it has accepted more input than that; return whether it did.
+
+        `tokens` is the endpoint's count, and `estimate` our own, which must be above the limit too: an
+        endpoint that runs tools itself reports the sum of several calls, each of which was below it.
+        """
         known = self.all().get(model)
-        if known is None or tokens <= known.limit:
+        if known is None or min(tokens, estimate) <= known.limit:
             return False
         self._limits.remove(self.endpoint, [model])
         return True
@@ -201,6 +217,10 @@ def endpoint_of(base_url: str) -> str:
     return f"{address.scheme}://{address.host_header}{address.path}".rstrip("/")
 
 
+def _newest(limits: dict[_Key, LearnedLimit]) -> dict[_Key, LearnedLimit]:
+    return dict(sorted(limits.items(), key=lambda pair: pair[1].learned)[-MAX_LIMITS:])
+
+
 def _stamp(path: Path) -> tuple[int, ...] | None:
     """Return what changes with the content of a file; None if there is no file."""
     try:
@@ -212,8 +232,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 def _decoded(path: Path) -> dict[_Key, LearnedLimit]:
     """Read the file. Raise `OSError` or, if it is not such a file, `ValueError`."""
-    with path.open("rb") as opened:
-        data = opened.read(MAX_FILE_SIZE + 1)
+    data = read_start(path, MAX_FILE_SIZE + 1)
     if len(data) > MAX_FILE_SIZE:
         raise ValueError("it is too large")
     try:
@@ -223,20 +242,7 @@ def _decoded(path: Path) -> dict[_Key, LearnedLimit]:
     if file.version != VERSION:
         raise ValueError("another version of Penstock wrote it")
     return {
-        (entry.endpoint, entry.model): LearnedLimit(entry.limit, entry.learned, entry.refused)
+        (entry.endpoint, entry.model): LearnedLimit(entry.limit, entry.learned, entry.refused, entry.stated)
         for entry in file.limits[:MAX_LIMITS]
         if is_window(entry.limit) and math.isfinite(entry.learned)
     }
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file that only the user can read. Readers see the old or the new content, never a part."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise

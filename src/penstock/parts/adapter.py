@@ -12,18 +12,24 @@ from typing import Any
 
 from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
 from penstock.lenient import object_of, objects_of, text_of
-from penstock.parts.calls import ARGUMENT_FIELDS, CALL_TYPES, CUSTOM, FUNCTION, Calls
+from penstock.parts.calls import ARGUMENT_FIELDS, Calls
 from penstock.parts.citations import Citations
 from penstock.parts.data import data_of, generated_image
-from penstock.parts.item_parts import DATA_PARTS, ItemParts, Thinking
+from penstock.parts.event_types import (
+    ARGUMENTS,
+    CHANNELS,
+    FILE,
+    MESSAGE_PARTS,
+    PARTS_DONE,
+    item_type,
+    kind_of,
+)
+from penstock.parts.item_parts import ItemParts, Thinking
 from penstock.parts.items import (
     CALL,
-    CONTENT,
     MESSAGE,
     REASONING,
-    REFUSAL,
     SUMMARY,
-    TEXT,
     OutputItem,
     OutputItems,
     field,
@@ -53,7 +59,9 @@ class OpenResponsesStreamAdapter:
     `model` is the id in the request; reasoning is marked with it. `tools` are the tool names in the request:
     a call to any other tool is delivered with a diagnostic. `citations` shows citations as links in the text
     or in a list after the answer. `errors_as_text` also reports a failure as text, for hosts that drop
-    errors. `log` is called with warnings, `trace` with every event and its parts.
+    errors and feed events themselves; `LanguageModelProvider` does not use it, because it may repeat a failed
+    attempt before the user sees anything. `log` is called with warnings, `trace` with every event and its
+    parts.
     """
 
     def __init__(
@@ -187,8 +195,8 @@ class OpenResponsesStreamAdapter:
 
     def _added(self, _: str, event: Event) -> list[Part]:
         raw = object_field(event, "item")
-        type = _item_type(raw)
-        kind = _kind(type)
+        type = item_type(raw)
+        kind = kind_of(type)
         if kind:
             id, index = text_of(raw.get("id")), number_field(event, "output_index")
             item = self._items.find_added(kind, id, index, raw)
@@ -199,8 +207,8 @@ class OpenResponsesStreamAdapter:
 
     def _done(self, _: str, event: Event) -> list[Part]:
         raw = object_field(event, "item")
-        type = _item_type(raw)
-        kind = _kind(type)
+        type = item_type(raw)
+        kind = kind_of(type)
         if not kind:
             return self._item_parts.add_data(generated_image(raw)) if type == "image_generation_call" else []
         id, index = text_of(raw.get("id")), number_field(event, "output_index")
@@ -288,16 +296,16 @@ class OpenResponsesStreamAdapter:
     def _complete_items(self, output: list[JsonObject]) -> list[Part]:
         """Return the parts that only the terminal response contains."""
         parts: list[Part] = []
-        kinds = [(_kind(_item_type(raw)), raw) for raw in output]
+        kinds = [(kind_of(item_type(raw)), raw) for raw in output]
         items = [(kind, raw) for kind, raw in kinds if kind]
         completed = self._status == "completed"
         for item, (kind, raw) in zip(
             self._items.match_output(items, self._calls.is_same_call), items, strict=True
         ):
             if kind != CALL or completed or raw.get("status") == "completed":
-                parts += self._end_item(item, _item_type(raw), raw)
+                parts += self._end_item(item, item_type(raw), raw)
         for kind, raw in kinds:
-            if not kind and _item_type(raw) == "image_generation_call":
+            if not kind and item_type(raw) == "image_generation_call":
                 parts += self._item_parts.add_data(generated_image(raw))
         for item in self._items.all:
             if not item.done and item.kind != CALL and item.announced:
@@ -328,32 +336,6 @@ class OpenResponsesStreamAdapter:
             self._log(WARNING, f"{code}: {message}")
 
 
-CHANNELS: dict[str, tuple[str, str, str, str]] = {
-    f"response.{name}.{step}": row
-    for name, row in {
-        "output_text": (MESSAGE, TEXT, "content_index", "text"),
-        "refusal": (MESSAGE, REFUSAL, "content_index", "refusal"),
-        "reasoning": (REASONING, CONTENT, "content_index", "text"),
-        "reasoning_text": (REASONING, CONTENT, "content_index", "text"),
-        "reasoning_summary": (REASONING, SUMMARY, "summary_index", "text"),
-        "reasoning_summary_text": (REASONING, SUMMARY, "summary_index", "text"),
-    }.items()
-    for step in ("delta", "done")
-}
-"""Events with text: kind of item, channel, field with the index of the part, field with the full text."""
-
-ARGUMENTS = {
-    f"response.{name}.{step}": type
-    for name, type in {"function_call_arguments": FUNCTION, "custom_tool_call_input": CUSTOM}.items()
-    for step in ("delta", "done")
-}
-"""Events with the arguments of a call, and the type of the call."""
-
-MESSAGE_PARTS = frozenset(("output_text", "refusal", *DATA_PARTS))
-"""Content parts that only a message has."""
-
-_PARTS_DONE = ("content_part", "reasoning_part", "reasoning_text_part", "reasoning_summary_part")
-
 HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part]]] = {
     **{
         type: OpenResponsesStreamAdapter._delta
@@ -367,7 +349,7 @@ HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part
         else OpenResponsesStreamAdapter._arguments_done
         for type in ARGUMENTS
     },
-    **{f"response.{name}.done": OpenResponsesStreamAdapter._part_done for name in _PARTS_DONE},
+    **{f"response.{name}.done": OpenResponsesStreamAdapter._part_done for name in PARTS_DONE},
     **{
         f"response.{name}": OpenResponsesStreamAdapter._lifecycle
         for name in ("created", "queued", "in_progress")
@@ -377,19 +359,10 @@ HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part
     "response.output_item.done": OpenResponsesStreamAdapter._done,
     "response.output_text.annotation.added": OpenResponsesStreamAdapter._annotation,
     "response.output_text_annotation.added": OpenResponsesStreamAdapter._annotation,
-    "response.file": OpenResponsesStreamAdapter._file,
+    FILE: OpenResponsesStreamAdapter._file,
     "error": OpenResponsesStreamAdapter._error_event,
 }
 """The handler of each event. All other events produce no part; unknown ones add a diagnostic."""
-
-
-def _item_type(raw: JsonObject) -> str:
-    return text_of(raw.get("type")).removeprefix("openai:")
-
-
-def _kind(type: str) -> str:
-    """Return the kind of item, or "" if it is not handled here."""
-    return type if type in (MESSAGE, REASONING) else CALL if type in CALL_TYPES else ""
 
 
 def _member(response: Any, name: str) -> Any:

@@ -17,9 +17,11 @@ Citations = Literal["off", "inline", "end"]
 _MAX_TITLE_LENGTH = 200
 _MARKUP = re.compile(r"[\\`*_\[\]|<>~$]|&(?=#?\w+;)")
 """What has a meaning in the text of a link in Markdown. A bar would end the cell of a table."""
-_UNSAFE = re.compile(r"[\s\x00-\x20\x7f<>()\\\"`]|[\ud800-\udfff]")
-"""Characters that end a URL in Markdown, or have no place in one. Parentheses would be allowed in `<…>`, but
-VS Code's agent looks for links itself, and ends them at the first parenthesis."""
+_UNSAFE = re.compile(r"[\s\x00-\x20\x7f<>()\\\"`|]|[\ud800-\udfff]")
+"""Characters that end a URL or the cell of a table in Markdown, or have no place in a URL. Parentheses would
+be allowed in `<…>`, but VS Code's agent looks for links itself, and ends them at the first parenthesis."""
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+"""Markdown decodes entities in URLs: `?a&copy;=1` would be another address."""
 _WEB = re.compile(r"https?://(?:[^/?#\s]*@)?(\[[0-9a-f:.]+\]|[^/?#:@\[\]\s]+)", re.IGNORECASE)
 """The beginning of a web address, with the name of its host."""
 
@@ -68,9 +70,10 @@ def _url(annotation: Any) -> str:
     url = text_of(getattr(annotation, "url", "")).strip()
     if not _host(url):
         return ""
-    return _UNSAFE.sub(
+    encoded = _UNSAFE.sub(
         lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode(errors="replace")), url
     )
+    return _ENTITY.sub("&amp;", encoded)
 
 
 def _host(url: str) -> str:

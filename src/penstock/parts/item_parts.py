@@ -14,6 +14,7 @@ import msgspec
 from penstock.lenient import objects_of, text_of
 from penstock.parts.citations import CitationList, Citations, link_to
 from penstock.parts.data import data_of
+from penstock.parts.fences import closing_fence
 from penstock.parts.items import (
     CONTENT,
     REASONING,
@@ -47,6 +48,8 @@ class ItemParts:
         self._report = report
         self._sources = CitationList()
         self._links: dict[int, Part] = {}
+        self._texts: list[str] | None = [] if citations == "end" else None
+        """The text so far, if a list of citations may follow it."""
         self._last_block = ""
         self._data: set[DataPart] = set()
         self.has_answer = False
@@ -64,7 +67,7 @@ class ItemParts:
             return self._think(item, text, index if channel == SUMMARY else 0)
         self.refused = self.refused or channel == REFUSAL
         self.has_answer = self.has_answer or not text.isspace()
-        return [TextPart(self._separated(text, TEXT))]
+        return self._as_text(text, TEXT)
 
     def _think(self, item: OutputItem, text: str, index: int) -> list[Part]:
         self.has_thinking = True
@@ -72,14 +75,16 @@ class ItemParts:
         block = f"{block}:{index}" if index else block  # the parts of a summary are paragraphs
         if self._thinking == "part":
             return [ThinkingPart(text, block)]
-        return [TextPart(self._separated(text, block))] if self._thinking == "text" else []
+        return self._as_text(text, block) if self._thinking == "text" else []
 
-    def _separated(self, text: str, block: str) -> str:
+    def _as_text(self, text: str, block: str) -> list[Part]:
         """Separate thinking from other text with a blank line, if both are reported as text."""
-        if self._thinking != "text":
-            return text
-        previous, self._last_block = self._last_block, block
-        return f"\n\n{text}" if previous not in ("", block) else text
+        if self._thinking == "text":
+            previous, self._last_block = self._last_block, block
+            text = f"\n\n{text}" if previous not in ("", block) else text
+        if self._texts is not None:
+            self._texts.append(text)
+        return [TextPart(text)]
 
     def complete_text(self, item: OutputItem, channel: str, index: int, full_text: str) -> list[Part]:
         """Report what the deltas lack of the full text of a part."""
@@ -145,8 +150,9 @@ class ItemParts:
         return self._linked(link_to(annotation)) if self._citations == "inline" else []
 
     def list_citations(self) -> list[Part]:
-        """Return the list of sources, for the end of the answer."""
-        return self._linked(self._sources.markdown)
+        """Return the list of sources, for the end of the answer. An open code block is closed first."""
+        sources = self._sources.markdown
+        return self._linked(closing_fence("".join(self._texts or ())) + sources) if sources else []
 
     def _linked(self, markdown: str) -> list[Part]:
         if not markdown:

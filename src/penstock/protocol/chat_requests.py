@@ -19,6 +19,7 @@ _SCHEMA: JsonObject = {"type": "object", "properties": {"city": {"type": "string
 _CALL: JsonObject = {"type": "function", "name": "get_weather"}
 _TOOL: JsonObject = {"tools": [{**_CALL, "parameters": _SCHEMA}]}
 _CHOICE: JsonObject = {**_TOOL, "tool_choice": _CALL}
+_CUSTOM_TOOL: JsonObject = {"tools": [{"type": "custom", "name": "run_sql"}]}
 _ALLOWED: JsonObject = {**_TOOL, "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [_CALL]}}
 _FORMAT: JsonObject = {"text": {"format": {"type": "json_schema", "name": "answer", "schema": _SCHEMA}}}
 _JSON: JsonObject = {"text": {"format": {"type": "json_object"}}}
@@ -49,33 +50,36 @@ _FILE = _with_part(
 class ChatForm(Struct, frozen=True):
     """Something that Chat Completions writes differently.
 
-    `instead` is what to write in Responses. If the field `unless` is there too, the request is accepted. Each
-    of the `examples` is part of a valid request.
+    `instead` is what to write in Responses. If the field `unless` is there too, or the value is one of
+    `neutral`, the request is accepted. Each of the `examples` is part of a valid request.
     """
 
     instead: str
     examples: tuple[JsonObject, ...]
     unless: str = ""
+    neutral: tuple[Any, ...] = ()
+    """Values that ask for what Responses does by default."""
 
 
-def _field(name: str, *examples: JsonObject) -> ChatForm:
-    return ChatForm(f"`{name}`", examples, name)
+def _field(name: str, *examples: JsonObject, neutral: tuple[Any, ...] = ()) -> ChatForm:
+    return ChatForm(f"`{name}`", examples, name, neutral)
 
 
 FIELDS: dict[str, ChatForm] = {
-    "messages": _field("input", {"input": [{"role": "user", "content": "Hello!"}]}),
+    "messages": _field("input", {"input": [{"role": "user", "content": "Hello!"}]}, neutral=([],)),
     "max_tokens": _field("max_output_tokens", {"max_output_tokens": 1000}),
     "max_completion_tokens": _field("max_output_tokens", {"max_output_tokens": 1000}),
-    "response_format": _field("text.format", _FORMAT, _JSON),
+    "response_format": _field("text.format", _FORMAT, _JSON, neutral=({"type": "text"},)),
     "reasoning_effort": _field("reasoning.effort", {"reasoning": {"effort": "high"}}),
     "verbosity": _field("text.verbosity", {"text": {"verbosity": "low"}}),
-    "functions": _field("tools", _TOOL),
-    "function_call": _field("tool_choice", _CHOICE),
+    "functions": _field("tools", _TOOL, neutral=([],)),
+    "function_call": _field("tool_choice", _CHOICE, neutral=("auto",)),
 }
 """Fields of a request."""
 
 NESTED: dict[str, ChatForm] = {
     "tools[].function": ChatForm("its fields directly into the tool", (_TOOL,), "name"),
+    "tools[].custom": ChatForm("its fields directly into the tool", (_CUSTOM_TOOL,), "name"),
     "tool_choice.function": ChatForm("its fields directly into `tool_choice`", (_CHOICE,), "name"),
     "tool_choice.allowed_tools": ChatForm("its fields directly into `tool_choice`", (_ALLOWED,), "tools"),
     "text.format.json_schema": ChatForm("its fields directly into `text.format`", (_FORMAT,), "schema"),
@@ -118,7 +122,8 @@ def refuse_chat_request(raw: object) -> None:
     if not isinstance(raw, dict):
         return
     for name, form in FIELDS.items():
-        if raw.get(name) is not None and _at(raw, form.unless) is None:
+        value = raw.get(name)
+        if value is not None and value not in form.neutral and _at(raw, form.unless) is None:
             raise _refusal(form, name)
     for path, form in NESTED.items():
         outer, _, inner = path.rpartition(".")
@@ -160,7 +165,7 @@ def ignored_chat_fields(fields: JsonObject) -> Iterator[tuple[str, str]]:
     for name, value in fields.items():
         if value is None:
             continue
-        if name in FIELDS:
+        if name in FIELDS and value not in FIELDS[name].neutral:
             yield name, f"`{name}` is a field of Chat Completions: {FIELDS[name].instead} is used"
         elif name in HINTS and value != HINTS[name][0]:
             yield name, f"`{name}` is a field of Chat Completions; {HINTS[name][1]}"

@@ -123,7 +123,8 @@ class LanguageModelProvider:
         if result.usage is not None:
             self.counter.learn(model, estimate, result.usage.input_tokens)
             if self._directory.limits is not None:
-                self._directory.limits.accept(model, result.usage.input_tokens)
+                # The estimate before calibration: sums of several calls may have raised the calibrated one.
+                self._directory.limits.accept(model, result.usage.input_tokens, round(estimate.raw))
         return result
 
     def _ended(
@@ -170,9 +171,7 @@ class LanguageModelProvider:
             turn.result.raise_for_error()
         except ContextOverflowError as error:
             # Also from a follow-up that is retried: the limit is the same for the full history.
-            if self._directory.limits is not None:
-                known = (error.limit_tokens, error.used_tokens)
-                error.is_limit_learned = self._directory.limits.learn(info, *known)
+            error.is_limit_learned = self._directory.learn(info, error.limit_tokens, error.used_tokens)
             raise
         return turn.result
 

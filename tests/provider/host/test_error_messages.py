@@ -109,11 +109,6 @@ CASES: list[tuple[OpenResponsesError, str, str]] = [
         "",
         "Use http:// instead of https://: the server at h:1 does not support TLS.",
     ),
-    (
-        ServerError(f"{tls_required('h:1').message} (request req_1)", code="tls_error", status=502),
-        "",
-        "Use https:// instead of http://: the server at h:1 requires TLS.",
-    ),
     (NetworkError("x", code="tls_error", phase="connect"), "", "should its URL begin with http:// or"),
     (
         ProtocolError("the endpoint returned a web page (text/html)", code="no_event_stream"),
@@ -140,6 +135,24 @@ def test_an_error_has_its_kind_and_says_what_to_do(error: OpenResponsesError, ki
     assert (line["kind"], line["name"], line["code"]) == (kind, type(error).__name__, error.code)
     assert words in line["message"]
     assert line["message"][0].isupper() or line["message"].startswith((PLACE.endpoint, PLACE.model))
+
+
+UPSTREAM_CONNECTIONS = {
+    "certificate_error": "the certificate of h:1 is not trusted: self-signed; check ca_file",
+    "tls_error": tls_required("h:1").message,
+    "proxy_error": "the proxy h:1 returned 407",
+}
+
+
+@pytest.mark.parametrize("status", [502, None], ids=["over HTTP", "in the stream"])
+@pytest.mark.parametrize(("code", "words"), UPSTREAM_CONNECTIONS.items())
+def test_a_failed_connection_of_a_gateway_to_its_upstream_does_not_blame_the_groups_url(
+    code: str, words: str, status: int | None
+) -> None:
+    error = ServerError(f"{words} (request req_1)", code=code, status=status)
+    assert failure_line(error, PLACE)["message"] == (
+        f"http://127.0.0.1:8080/v1 was reached, but not the model: {words}."
+    )
 
 
 @pytest.mark.parametrize("code", ERROR_TEXTS)

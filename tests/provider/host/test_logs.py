@@ -8,11 +8,13 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.errors import RateLimitError
+from penstock.models.learned_limits import LearnedLimits
 from penstock.parts.adapter import HANDLERS
 from penstock.provider.host.host import EditorHost
 from penstock.provider.host.logs import (
@@ -107,6 +109,17 @@ def test_messages_of_libraries_are_written_without_their_arguments(output: io.St
     assert SECRET not in output.getvalue()
 
 
+def test_an_unusable_file_of_learned_limits_is_logged_with_its_path_and_the_reason(
+    output: io.StringIO, tmp_path: Path
+) -> None:
+    path = tmp_path / "100%s.json"
+    path.write_text("not limits")
+    LearnedLimits(path).at("http://here/v1").all()
+    (line,) = lines(output)
+    reason = "is not used, because it does not contain limits: delete it"
+    assert line["message"] == f"the file of learned limits, {path}, {reason}"
+
+
 def test_the_client_is_not_logged_because_it_quotes_the_endpoint(output: io.StringIO) -> None:
     logging.getLogger("penstock.client").error("the endpoint said: %s" % SECRET)  # noqa: UP031
     assert output.getvalue() == ""
@@ -189,7 +202,13 @@ def test_the_trace_of_a_turn_has_every_event_and_no_content(output: io.StringIO,
                     "citations": "end",
                     "errors_as_text": True,
                 },
-                {"id": "r", "method": "respond", "model": "one", "messages": [prompt]},
+                {
+                    "id": "r",
+                    "method": "respond",
+                    "model": "one",
+                    "messages": [prompt],
+                    "tools": [{"name": "look"}],
+                },
             ):
                 await host.handle_lines([json.dumps(request).encode()])
                 while not {"done", "error"} & {*out.of(request["id"])}:

@@ -52,10 +52,14 @@ test('a trace has the kind and the size of a part, and no content', () => {
     [{ id: 3, type: 'text', value: 'canary' }, 'm: request 3, reported text, size 6'],
     [{ id: 3, type: 'thinking', value: ['canary', '!'], thinking_id: 'canary', metadata: { canary: 1 } }, 'm: request 3, reported thinking, size 7'],
     [{ id: 3, type: 'tool_call', call_id: 'gw-1', name: 'look', input: { at: 'canary' } }, 'm: request 3, reported tool_call gw-1 look, size 15'],
+    [{ id: 3, type: 'tool_call', call_id: 'gw-1', name: 'the canary', input: {} }, 'm: request 3, reported tool_call gw-1 (10 characters), size 2'],
+    [{ id: 3, type: 'tool_call', call_id: 'gw-the canary', name: 'look', input: {} }, 'm: request 3, reported tool_call (13 characters) look, size 2'],
+    [{ id: 3, type: 'tool_call', call_id: 'gw-sk-canary-1', name: 'look', input: {} }, 'm: request 3, reported tool_call (14 characters) look, size 2'],
+    [{ id: 3, type: 'data', mime: 'a canary', base64: '' }, 'm: request 3, reported data (8 characters), size 0'],
     [{ id: 3, type: 'usage', mime: 'usage', base64: 'Y2FuYXJ5', tokens: { canary: 1 } }, 'm: request 3, reported usage usage, size 6'],
   ];
-  for (const [line, text] of lines) assert.equal(tracedLine('m', line, true), text);
-  assert.equal(tracedLine('m', { id: 3, type: 'hologram' }, false), 'm: request 3, ignored hologram, size 0');
+  for (const [line, text] of lines) assert.equal(tracedLine('m', line, true, ['look']), text);
+  assert.equal(tracedLine('m', { id: 3, type: 'hologram' }, false, []), 'm: request 3, ignored hologram, size 0');
 });
 
 test('every part of a message is converted', () => {

@@ -40,16 +40,22 @@ test('parts are traced only at the level trace', async () => {
   const { shell } = provider(({ method, listening }) => {
     if (method === 'models') return models();
     listening.onLine({ id: 4, type: 'text', value: 'canary' });
+    for (const name of ['look', 'canary']) listening.onLine({ id: 4, type: 'tool_call', call_id: 'gw-1', name, input: {} });
     return { result: {} };
   });
   const [model] = await list(shell);
-  const ask = () => shell.provideLanguageModelChatResponse(model, [], { toolMode: 1 }, { report() {} }, cancellation().token);
+  const options = { toolMode: 1, tools: [{ name: 'look', description: '' }] };
+  const ask = () => shell.provideLanguageModelChatResponse(model, [], options, { report() {} }, cancellation().token);
   shell.log.logLevel = vscode.LogLevel.Debug;
   await ask();
   assert.deepEqual(shell.log.entries, []);
   shell.log.logLevel = vscode.LogLevel.Trace;
   await ask();
-  assert.deepEqual(shell.log.entries, [['trace', 'm: request 4, reported text, size 6']]);
+  assert.deepEqual(shell.log.entries, [
+    ['trace', 'm: request 4, reported text, size 6'],
+    ['trace', 'm: request 4, reported tool_call gw-1 look, size 2'],
+    ['trace', 'm: request 4, reported tool_call gw-1 (6 characters), size 2'],
+  ]);
 });
 
 test('an error that was sent as text does not fail the turn, but is recorded', async () => {

@@ -10,10 +10,11 @@ import re
 
 from msgspec import Struct
 
-from penstock.errors import DecodeError, OpenResponsesError
-from penstock.net.masking import mask_likely_secrets
+from penstock.errors import DecodeError, NetworkError, OpenResponsesError
+from penstock.likely_secrets import mask_likely_secrets
 from penstock.net.network_errors import scheme_in
 from penstock.parts.wire import JSON, error_to_json
+from penstock.provider.wording import overflow_size, wait_of
 
 BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
 """The kinds of errors in VS Code's API."""
@@ -30,6 +31,8 @@ _TRAILING = " .,:;-=([\"'`"
 """Characters to strip where the text was cut off."""
 _REQUEST_ID = re.compile(r" \(request [^()]*\)\.?$")
 """Our gateway appends the request id; the line has it in a field."""
+_UPSTREAM = "upstream"
+"""The phase of an error that the endpoint reported: a failed connection was not ours, but its own."""
 _SENTENCE_END = re.compile(r"[.?!] +(?=[A-Z])")
 
 
@@ -46,6 +49,8 @@ class ErrorText(Struct, frozen=True):
     sentence: str
 
 
+_NOT_THE_MODEL = ErrorText("", "{endpoint} was reached, but not the model: {message}")
+
 ERROR_TEXTS: dict[str, ErrorText] = {
     "authentication_error": ErrorText(
         NO_PERMISSIONS, "{endpoint} does not accept {key}: enter the key again{detail}"
@@ -60,7 +65,7 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "upstream_forbidden": ErrorText(
         NO_PERMISSIONS, "{endpoint} was reached, but may not use the model: {message}"
     ),
-    "upstream_not_found": ErrorText("", "{endpoint} was reached, but not the model: {message}"),
+    "upstream_not_found": _NOT_THE_MODEL,
     "rate_limit_exceeded": ErrorText(BLOCKED, "Too many requests: wait {wait} and try again{detail}"),
     "insufficient_quota": ErrorText(
         BLOCKED, "The quota of {key} is used up, and waiting does not help: check the account{detail}"
@@ -115,6 +120,9 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "proxy_error": ErrorText(
         "", "The proxy for {endpoint} refused the connection: check the proxy settings{detail}"
     ),
+    "certificate_error.upstream": _NOT_THE_MODEL,
+    "tls_error.upstream": _NOT_THE_MODEL,
+    "proxy_error.upstream": _NOT_THE_MODEL,
     "unsupported_proxy": ErrorText("", "The proxy cannot be used: {message}"),
     "redirected": ErrorText("", "{endpoint} has moved: {message}"),
     "protocol_error": ErrorText(
@@ -187,8 +195,9 @@ def _own_error(code: str, name: str, message: str) -> JSON:
 
 
 def _text_of(error: OpenResponsesError) -> ErrorText:
-    kind, phase = error.default_code, error.phase
-    phase = scheme_in(error.message) or phase
+    kind, phase = error.default_code, _UPSTREAM
+    if isinstance(error, NetworkError):
+        phase = scheme_in(error.message) or error.phase or ""
     codes = (f"{error.code}.{phase}", error.code, f"{kind}.{phase}", kind)
     return next(ERROR_TEXTS[code] for code in codes if code in ERROR_TEXTS)
 
@@ -210,8 +219,8 @@ def error_sentence(error: OpenResponsesError, context: ErrorContext) -> str:
         group=group,
         model=context.model or "the model",
         and_model=f" and the model name {context.model}" if context.model else "",
-        wait=_duration(error.retry_after),
-        length=_length(error),
+        wait=wait_of(error.retry_after),
+        length=f" ({size})" if (size := overflow_size(error)) else "",
         retry="try again, " if error.is_limit_learned else "",
     )
     return _with_full_stop(filled)
@@ -252,25 +261,3 @@ def _with_full_stop(sentence: str) -> str:
     if sentence.startswith("the "):  # names and URLs stay unchanged
         sentence = f"The {sentence[4:]}"
     return sentence if sentence.endswith(("?", ".", "…")) else f"{sentence}."
-
-
-def _length(error: OpenResponsesError) -> str:
-    """Return the size and the limit, as far as they are known. Our own estimate is marked as one."""
-    known = []
-    if error.used_tokens:
-        known.append(f"{error.used_tokens:,} tokens")
-    elif error.estimated_tokens:
-        known.append(f"about {error.estimated_tokens:,} tokens by our own estimate")
-    if error.limit_tokens:
-        unit = "" if known else " tokens"
-        learned = ", which is now known" if error.is_limit_learned else ""
-        known.append(f"the model's limit is {error.limit_tokens:,}{unit}{learned}")
-    return f" ({'; '.join(known)})" if known else ""
-
-
-def _duration(seconds: float | None) -> str:
-    if not seconds:
-        return "a moment"
-    if seconds < 120:
-        return f"{max(round(seconds), 1)} s"
-    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"

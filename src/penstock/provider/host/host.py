@@ -163,8 +163,10 @@ class EditorHost:
             if not cancel.is_set():  # after a cancel only the last line follows
                 self._put({"id": id, **line})
 
+        tools = request.options.tools if isinstance(request, RespondRequest) else []
         with group.used():
-            done = await answer(group.provider, request, send, cancel, self._usage, trace_of(id))
+            trace = trace_of(id, [tool.name for tool in tools])
+            done = await answer(group.provider, request, send, cancel, self._usage, trace)
         await self._close_retired()
         return done
 

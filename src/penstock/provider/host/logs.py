@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from traceback import extract_tb
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,13 @@ log = logging.getLogger("penstock.host")
 TRACE = 5
 """Below debug: the events of every turn, and the parts that they produced."""
 
+_READABLE = (log.name, "penstock.models")
+"""The loggers whose arguments contain no content. That of the models logs the path of a file and a reason."""
 _MAX_ID_LENGTH = 80
 
 
 class HostLogFormatter(logging.Formatter):
-    """Formats records as JSON; for other libraries without the arguments and the text of exceptions."""
+    """Formats records as JSON; for other loggers without the arguments and the text of exceptions."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -42,7 +44,7 @@ class HostLogFormatter(logging.Formatter):
 
 
 def _message(record: logging.LogRecord) -> str:
-    if record.name == log.name:
+    if record.name in _READABLE:
         return record.getMessage()
     words = str(record.msg).partition("\n")[0]
     kind = record.exc_info[0] if record.exc_info else None
@@ -60,14 +62,17 @@ def set_up(level: str) -> None:
     logging.getLogger("penstock.client").setLevel(logging.CRITICAL)  # it logs messages of the endpoint
 
 
-def trace_of(id: object) -> Trace | None:
-    """Return what traces the events of a request; None if the level is off, so that nothing is computed."""
+def trace_of(id: object, tools: Collection[str] = ()) -> Trace | None:
+    """Return what traces the events of a request; None if the level is off, so that nothing is computed.
+
+    `tools` are the names of the tools in the request.
+    """
     if not log.isEnabledFor(TRACE):
         return None
     from penstock.parts.tracing import trace_fields  # `stdio` imports this module before it can answer
 
     def trace(event: Event | None, parts: Sequence[Part]) -> None:
-        fields = trace_fields(event, parts)
+        fields = trace_fields(event, parts, tools)
         log.log(TRACE, "%s", fields.pop("type"), extra={"fields": {"id": _short(id), **fields}})
 
     return trace

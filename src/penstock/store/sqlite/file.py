@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import StoreError
+from penstock.shared_file import lock_descriptor
 
 BUSY_MS = 5_000
 """Milliseconds that a connection waits for a lock. Only another program, such as a backup, can hold one."""
@@ -57,7 +57,7 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _lock(self._descriptor)
+            lock_descriptor(self._descriptor)
         except OSError as error:
             self.release()
             raise StoreError(
@@ -81,18 +81,6 @@ class FileLocation:
             return os.path.samestat(self._path.stat(), self._file)
         except OSError:
             return False
-
-
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def create_private_file(path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Files that several processes share: locked while they are changed, and replaced as a whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+LOCK_WAIT = 0.5
+"""Seconds to wait for the lock. A change takes about a millisecond; the event loop must not wait longer for a
+process that was stopped in the middle of one."""
+_LOCK_POLL = 0.002
+_TRIES = 5
+_RETRY_WAIT = 0.01
+
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    def lock_descriptor(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def lock_descriptor(descriptor: int) -> None:
+        """Lock the file until the descriptor is closed or the process ends, however it ends; raise `OSError`
+        if another descriptor has the lock."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock the file for a short change. If the lock cannot be had, the change is made without it: at worst, a
+    concurrent change is lost."""
+    descriptor = None
+    try:
+        with suppress(OSError):  # reading or writing the file reports it
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            _lock(descriptor)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    for _ in range(round(LOCK_WAIT / _LOCK_POLL)):
+        with suppress(BlockingIOError, PermissionError):  # another process has it; the latter on Windows
+            lock_descriptor(descriptor)
+            return
+        time.sleep(_LOCK_POLL)
+
+
+def read_start(path: Path, size: int) -> bytes:
+    """Read at most `size` bytes from the start of the file."""
+
+    def read() -> bytes:
+        with path.open("rb") as opened:
+            return opened.read(size)
+
+    return _retried(read)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file that only the user can read. Readers see the old or the new content, never a part."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(data)
+        _retried(lambda: os.replace(temporary, path))
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _retried(action: Callable[[], T]) -> T:
+    """Windows does not replace a file that another process is reading, or open one that is being replaced."""
+    for _ in range(_TRIES - 1):
+        with suppress(PermissionError):
+            return action()
+        time.sleep(_RETRY_WAIT)
+    return action()
