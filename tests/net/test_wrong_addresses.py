@@ -10,10 +10,8 @@ from penstock.net.masking import Secrets
 from penstock.net.urls import read_address
 from penstock.net.wrong_addresses import (
     RequestLine,
-    is_event_stream,
     not_an_answer,
     redirected,
-    without_blanks,
     without_tokens,
 )
 
@@ -175,13 +173,3 @@ def test_a_redirect_says_where_to_and_what_to_set_as_the_base_url(
     headers: dict[str, str], advice: str
 ) -> None:
     assert advice in redirected(302, headers, Secrets(), asked()).message
-
-
-def test_an_event_stream_is_recognised_by_its_first_bytes() -> None:
-    for head in (b"data: {}", b"event: x", b": hello", b"id: 1", b"retry: 1"):
-        assert is_event_stream(head) is True
-    for head in (b"", b"d", b"dat", b"event", b"\xef\xbb"):
-        assert is_event_stream(head) is None
-    for head in (b"<html>", b"{", b"OK", b"database"):
-        assert is_event_stream(head) is False
-    assert without_blanks(b"\r\n\xef\xbb\xbf \ndata: 1\n\n") == b"data: 1\n\n"

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import NetworkError, ProtocolError
 from penstock.net.source import Inbox
-from penstock.net.wrong_addresses import without_blanks
+from penstock.sse import without_blanks
 from penstock.upstream import answer_check
 from penstock.upstream.answer_check import CheckedAnswer
 from penstock.upstream.attempts import FALLBACK, rule_for

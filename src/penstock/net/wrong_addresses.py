@@ -15,13 +15,11 @@ from penstock.errors import ProtocolError
 from penstock.failures import is_web_page, title_of
 from penstock.net.masking import Secrets
 from penstock.net.urls import Address
+from penstock.sse import without_blanks
 
 HEAD = 4096
 """Bytes of an answer that are enough to explain it."""
 _SHOWN = 60
-_BOM = b"\xef\xbb\xbf"
-_SPACE = b" \t\r\n"
-_FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
 _DOUBLED = re.compile(r"(/v\d\w*)\1(?=/|$)", re.IGNORECASE)
 _IN_SEGMENT = r"[^\s/?#,;:]"
 _MIXTURE = r"(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{12}|[\da-f]{8}-(?:[\da-f]{4}-){3}"
@@ -32,18 +30,6 @@ _PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)+", re.DOTALL)
 """What may precede the root element of a document."""
 _STARTS = {"{": "JSON that is not an answer", "[": "JSON that is not an answer", "<": "XML"}
 _PAGE_TYPES = ("text/html", "application/xhtml+xml")
-
-
-def is_event_stream(head: bytes) -> bool | None:
-    """Return whether these bytes begin server-sent events; None if there are too few to decide."""
-    if head.startswith(_FIELDS):
-        return True
-    return None if any(start.startswith(head) for start in (_BOM, *_FIELDS)) else False
-
-
-def without_blanks(head: bytes) -> bytes:
-    """Return the beginning of a body without a byte order mark and blank lines."""
-    return head.lstrip(_SPACE).removeprefix(_BOM).lstrip(_SPACE)
 
 
 def without_tokens(text: str) -> str:

@@ -14,11 +14,10 @@ from penstock.errors import ProtocolError
 from penstock.net.answer import HttpAnswer
 from penstock.net.error_responses import read_json_body
 from penstock.net.source import SourceCallbacks
-from penstock.net.wrong_addresses import HEAD, is_event_stream, not_an_answer, without_blanks
+from penstock.net.wrong_addresses import HEAD, not_an_answer
+from penstock.sse import LONGEST_BLANK, is_event_stream, without_blanks
 
 _JSON_STARTS = (b"{", b"[")
-_MOST_BLANK = 64 * 1024
-"""Bytes. Blank lines keep a connection alive, but an answer of nothing else is none."""
 
 ANSWER_FIELDS = frozenset(
     {
@@ -80,7 +79,7 @@ class CheckedAnswer:
         head = self._head = without_blanks(self._head + data)
         if not head:
             self._blank_size += len(data)
-        is_long = len(head) > HEAD or self._blank_size > _MOST_BLANK
+        is_long = len(head) > HEAD or self._blank_size > LONGEST_BLANK
         if is_event_stream(head) or (is_long and _may_be_answer(head)):
             self._pass_on()
         elif is_long:
