@@ -13,7 +13,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import FrameTooLarge, PenstockError
-from penstock.sse import DEFAULT_LIMIT, DONE, Decoder, Frame, comment, encode_frame, frame_in_pieces
+from penstock.sse import (
+    DEFAULT_LIMIT,
+    DONE,
+    Decoder,
+    Frame,
+    comment,
+    encode_frame,
+    frame_in_pieces,
+    is_event_stream,
+    without_blanks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -359,3 +369,13 @@ def small_pieces(data: bytes, dice: random.Random) -> Iterator[bytes]:
 def test_a_frame_in_pieces_is_the_same_frame() -> None:
     data = b'{"type":"a"}'
     assert b"".join(frame_in_pieces("a", [data[:3], b"", data[3:]])) == encode_frame("a", data)
+
+
+def test_an_event_stream_is_recognised_by_its_first_bytes() -> None:
+    for head in (b"data: {}", b"event: x", b": hello", b"id: 1", b"retry: 1"):
+        assert is_event_stream(head) is True
+    for head in (b"", b"d", b"dat", b"event", b"\xef\xbb"):
+        assert is_event_stream(head) is None
+    for head in (b"<html>", b"{", b"OK", b"database"):
+        assert is_event_stream(head) is False
+    assert without_blanks(b"\r\n\xef\xbb\xbf \ndata: 1\n\n") == b"data: 1\n\n"

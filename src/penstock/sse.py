@@ -19,9 +19,16 @@ DEFAULT_LIMIT = 64 * 1024 * 1024
 DONE = b"data: [DONE]\n\n"
 """The last frame of a stream over SSE."""
 
+CONTENT_TYPE = "text/event-stream"
+BOM = b"\xef\xbb\xbf"
+SPACE = b" \t\r\n"
+LINE_STARTS = (b":", b"data:", b"event:", b"id:", b"retry:")
+"""How the lines of events begin."""
+LONGEST_BLANK = 64 * 1024
+"""Bytes. Blank lines keep a connection alive, but a body of nothing else is not an event stream."""
+
 _CR = 13
 _LF = 10
-_BOM = b"\xef\xbb\xbf"
 _NO_HEAD = b"\r"  # not how the data of an event can begin: line ends are LF
 
 
@@ -134,7 +141,7 @@ class Decoder:
         """Parse complete events. They are decoded at once: a UTF-8 sequence never contains a line end."""
         if self._at_start:
             self._at_start = False
-            events = events.removeprefix(_BOM)
+            events = events.removeprefix(BOM)
         frames: list[Frame] = []
         event: str | None = None
         data: list[str] = []
@@ -191,6 +198,18 @@ class Decoder:
         if not frames:
             raise FrameTooLarge(self._limit)
         return frames
+
+
+def is_event_stream(head: bytes) -> bool | None:
+    """Return whether these bytes begin server-sent events; None if there are too few to decide."""
+    if head.startswith(LINE_STARTS):
+        return True
+    return None if any(start.startswith(head) for start in (BOM, *LINE_STARTS)) else False
+
+
+def without_blanks(head: bytes) -> bytes:
+    """Return the beginning of a body without a byte order mark and blank lines."""
+    return head.lstrip(SPACE).removeprefix(BOM).lstrip(SPACE)
 
 
 def encode_frame(event: str, data: bytes) -> bytes:

@@ -112,7 +112,7 @@ class _Reads:
     def end(self) -> None:
         self.over.set_result(None)
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, refused: bytes = b"") -> None:  # noqa: ARG002
         self.over.set_exception(error)
 
 

@@ -71,7 +71,7 @@ class Received:
         self.ends += 1
         self.is_over.set()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, refused: bytes = b"") -> None:  # noqa: ARG002
         self.error = error
         self.end()
 

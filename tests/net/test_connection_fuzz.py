@@ -90,7 +90,7 @@ class Counting:
     def end(self) -> None:
         self.ends += 1
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, refused: bytes = b"") -> None:  # noqa: ARG002
         self.error = error
         self.ends += 1
 

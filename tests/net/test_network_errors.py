@@ -40,7 +40,8 @@ CONNECTING: list[tuple[Exception, str, str]] = [
     (socket.gaierror(-2, "unknown"), "network_error", "the host name cannot be resolved"),
     (ConnectionResetError(), "network_error", "closed during the TLS handshake"),
     (OSError(errno.ENETUNREACH, ""), "network_error", "Network is unreachable"),
-    (tls_alert("WRONG_VERSION_NUMBER"), "tls_error", "does not support TLS: use http://"),
+    (ssl.SSLEOFError(8, "EOF"), "network_error", "closed during the TLS handshake"),
+    (tls_alert("WRONG_VERSION_NUMBER"), "tls_error", "did not complete a TLS handshake: check the scheme"),
     (tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "tls_error", "set client_cert"),
     (tls_alert("SSLV3_ALERT_HANDSHAKE_FAILURE"), "tls_error", "refused the TLS handshake"),
     (tls_alert("TLSV1_ALERT_UNKNOWN_CA"), "tls_error", "does not trust the issuer"),
@@ -58,6 +59,25 @@ def test_a_failed_connection_has_its_phase_and_a_reason(error: Exception, code: 
     assert (found.code, found.phase, found.status) == (code, "connect", None)
     assert SERVER in found.message
     assert message in found.message
+
+
+@pytest.mark.parametrize(
+    "error", [tls_alert("WRONG_VERSION_NUMBER"), ConnectionResetError(), ssl.SSLEOFError()], ids=repr
+)
+def test_plain_http_is_only_advised_for_private_hosts(error: Exception) -> None:
+    advice = "use http://"
+    assert advice in connection_failed(error, SERVER, "", 1.5, in_handshake=True, is_private=True).message
+    assert advice not in connection_failed(error, SERVER, "", 1.5, in_handshake=True).message
+    proxied = connection_failed(ProxyUnreachable(error), SERVER, "proxy:3128", 1.5, is_private=True)
+    assert advice not in proxied.message
+    assert advice not in disconnected(error, SERVER).message
+
+
+def test_a_timeout_in_the_handshake_says_so() -> None:
+    found = connection_failed(TimeoutError(), SERVER, "", 1.5, in_handshake=True)
+    assert found.message == (
+        f"{SERVER} did not complete the TLS handshake within 1.5 seconds (connect_timeout): check its address"
+    )
 
 
 def test_without_a_connect_timeout_no_seconds_are_reported() -> None:

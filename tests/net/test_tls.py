@@ -242,7 +242,7 @@ def test_http_to_a_tls_port_is_recognised_however_the_server_reacts(
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server:
-            error = await failure_at(f"http://{place}", first_byte_timeout=0.2)
+            error = await failure_at(f"http://{place}", first_byte_timeout=0.5)
         assert error.code == "tls_error"
         assert error.message == (
             f"the server at {place} requires TLS: use https:// in its address instead of http://"
@@ -282,7 +282,7 @@ def test_https_to_a_plain_server_that_waits_for_more_is_explained() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server:
-            error = await failure_at(f"https://{place}", connect_timeout=0.2)
+            error = await failure_at(f"https://{place}", connect_timeout=0.5)
         assert (error.code, error.phase) == ("tls_error", "connect")
         assert f"the server at {place} does not support TLS: use http://" in error.message
         assert lines == [b"HEAD / HTTP/1.0\r\n\r\n"]  # neither the request nor the key

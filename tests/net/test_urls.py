@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import InvalidRequestError
-from penstock.net.urls import host_and_port, is_loopback, proxy_for, read_address, read_proxy
+from penstock.net.urls import host_and_port, is_loopback, is_private, proxy_for, read_address, read_proxy
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,18 @@ def test_a_url_without_a_version_has_advice(url: str, advice: str) -> None:
 )
 def test_this_machine_is_recognized_by_name_and_address(host: str, is_local: bool) -> None:
     assert is_loopback(host) is is_local
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *[(host, True) for host in ("localhost", "127.0.0.1", "::1", "192.168.1.4", "10.0.0.1", "fd00::1")],
+        *[(host, True) for host in ("ollama", "Box.local.", "host.docker.internal", "nas.home.arpa")],
+        *[(host, False) for host in ("api.example.com", "8.8.8.8", "2001:4860::8888", "local.example")],
+    ],
+)
+def test_a_private_host_is_recognized_by_its_name_or_address(host: str, expected: bool) -> None:
+    assert is_private(host) is expected
 
 
 ALL = {"HTTP_PROXY": "http://h:1", "HTTPS_PROXY": "http://s:2", "ALL_PROXY": "http://a:3"}

@@ -10,10 +10,9 @@ from penstock.net.masking import Secrets
 from penstock.net.urls import read_address
 from penstock.net.wrong_addresses import (
     RequestLine,
-    is_event_stream,
     not_an_answer,
     redirected,
-    without_blanks,
+    without_tokens,
 )
 
 KEY = "sk-test-0123456789"
@@ -45,6 +44,14 @@ CAUSE = ", which may be a web interface, a proxy or a login page: check the base
 EXPLAINED: list[tuple[str, bytes, str]] = [
     ("text/html", PAGE, f"a web page (text/html, titled “Open WebUI”) {FOR}{CAUSE}"),
     ("", b"\n <?xml version='1.0'?><html>", f"a web page (no content type) {FOR}{CAUSE}"),
+    ("", b"<!-- x -->\n<body>Hello", f"a web page (no content type, titled “Hello”) {FOR}{CAUSE}"),
+    ("text/html", b"<div>Hello", f"a web page (text/html, titled “Hello”) {FOR}{CAUSE}"),
+    (
+        "application/xml",
+        b"<?xml version='1.0'?>\n<Error><Code>" + b"A" * 99,
+        f"XML (application/xml: “<?xml version='1.0'?> <Error><Code>{'A' * 25}…”) {FOR}: check the base URL",
+    ),
+    ("", b"<Error/>", f"XML (no content type: “<Error/>”) {FOR}: check the base URL"),
     ("text/plain", b"OK\n", f"text (text/plain: “OK”) {FOR}: check the base URL"),
     ("text/plain", b"x" * 500, f"text (text/plain: “{'x' * 60}…”) {FOR}: check the base URL"),
     ("text/html", b"", f"HTTP 200 and an empty body (text/html) {FOR}: check the base URL"),
@@ -88,6 +95,53 @@ def test_secrets_are_in_no_explanation() -> None:
     assert "?" not in message
 
 
+@pytest.mark.parametrize("path", ["/{}/v1/v1", "/{}"])
+def test_a_secret_in_the_path_is_not_in_the_remedy(path: str) -> None:
+    secret = "tok-SECRETPATH"
+    received = Received("text/html", asked(f"http://127.0.0.1:3000{path.format(secret)}"), Secrets([secret]))
+    message = not_an_answer("the upstream", received, PAGE)
+    assert "perhaps it should be http://127.0.0.1:3000/[key]" in message
+    assert secret not in message
+
+
+TOKENS = [
+    "0a1b2c3d4e5f60718293a4b5",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "tok-aBcD3fGh1jKlMn0p",
+    "bGV0IG1lIGlu_k3YQzN-x9T",
+]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize("path", ["/{}/v1/v1", "/{}", "/v1/{}"])
+def test_a_random_part_of_a_path_is_in_no_message_even_if_it_is_not_a_known_secret(
+    token: str, path: str
+) -> None:
+    base_url = f"http://127.0.0.1:3000{path.format(token)}"
+    message = message_for("text/html", PAGE, base_url)
+    assert token not in message
+    assert f"POST http://127.0.0.1:3000{path.format('…')}/responses" in message
+    assert token not in asked(base_url).advice
+    location = f"https://127.0.0.1:3000{path.format(token)}/responses"
+    redirect = redirected(308, {"location": location}, Secrets(), asked(base_url)).message
+    assert token not in redirect
+    assert f"requires https: use https://127.0.0.1:3000{path.format('…')} as the base URL" in redirect
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://a1b2c3d4e5f6a7b8c9d0.endpoints.example/v1",
+        "https://h/v1beta/models/gemini-2.5-flash-lite-preview-09-2025:streamGenerateContent",
+        "https://h/model/anthropic.claude-3-5-sonnet-20241022-v2/converse-stream",
+        "https://h/openai/deployments/gpt4omini-production-2024-07-18/chat/completions",
+        "https://h/v1/a-folder-with-quite-a-long-name-of-words",
+    ],
+)
+def test_hosts_and_names_of_models_stay_in_messages(url: str) -> None:
+    assert without_tokens(url) == url
+
+
 def test_a_redirect_is_reported_without_its_query() -> None:
     location = f"https://u:p@other/v1?token=1&{KEY}"
     error = redirected(307, {"Location": location}, Secrets([KEY]), asked(), "req_1")
@@ -119,13 +173,3 @@ def test_a_redirect_says_where_to_and_what_to_set_as_the_base_url(
     headers: dict[str, str], advice: str
 ) -> None:
     assert advice in redirected(302, headers, Secrets(), asked()).message
-
-
-def test_an_event_stream_is_recognised_by_its_first_bytes() -> None:
-    for head in (b"data: {}", b"event: x", b": hello", b"id: 1", b"retry: 1"):
-        assert is_event_stream(head) is True
-    for head in (b"", b"d", b"dat", b"event", b"\xef\xbb"):
-        assert is_event_stream(head) is None
-    for head in (b"<html>", b"{", b"OK", b"database"):
-        assert is_event_stream(head) is False
-    assert without_blanks(b"\r\n\xef\xbb\xbf \ndata: 1\n\n") == b"data: 1\n\n"

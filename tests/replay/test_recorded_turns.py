@@ -121,6 +121,18 @@ def test_both_attempts_of_a_chain_are_replayed(recorder: Recorder, upstream: Scr
     assert "fell_back" in [each["code"] for each in reply.last["diagnostics"]]
 
 
+def test_an_answer_that_was_refused_is_recorded_and_refused_again(
+    recorder: Recorder, upstream: ScriptedUpstream
+) -> None:
+    page = b"<html><title>Sign in</title>"
+    upstream.play(FIRST, body(page, "text/html"))
+    upstream.play(SECOND, body(typed([message_start(), *text_block(0, "Yes."), *message_end()])))
+    recording = recorder.recording(recorder.running.stream(CHAIN).last["id"])
+    _, comparison = again(recording)
+    assert found(comparison) == []
+    assert b"".join(read.data for read in recording.attempts[0].reads) == page
+
+
 def test_an_attempt_that_was_taken_back_is_read_again_before_the_next(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from penstock.errors import NetworkError, ProtocolError
 from penstock.net.source import Inbox
+from penstock.sse import without_blanks
+from penstock.upstream import answer_check
 from penstock.upstream.answer_check import CheckedAnswer
 from penstock.upstream.attempts import FALLBACK, rule_for
 from tests.client.server import CHUNKED_HEAD, Script, answer, chunk, cut, head, run, send, stall, trickle
@@ -25,7 +27,8 @@ TYPES = ["text/plain", "", "application/octet-stream", "text/html", "text/event-
 def test_an_event_stream_with_any_content_type_is_passed_on(content_type: str, before: bytes) -> None:
     async def main() -> None:
         async with sending([answer(200, before + STREAM, content_type)]) as (upstream, _):
-            assert await read_body(await ask(upstream)) == before + STREAM
+            body = await read_body(await ask(upstream))
+            assert without_blanks(body) == without_blanks(before) + STREAM
 
     run(main())
 
@@ -126,6 +129,48 @@ def test_an_answer_that_breaks_is_explained_by_what_arrived(
         async with sending(script) as (upstream, _):
             with pytest.raises(kind, match=words):
                 await read_body(await ask(upstream))
+
+    run(main())
+
+
+def test_the_beginning_of_a_refused_answer_is_available_for_recordings() -> None:
+    class Refused(Inbox):
+        heads: ClassVar[list[bytes]] = []
+
+        def failed(self, error: Exception, refused: bytes = b"") -> None:
+            self.heads.append(refused)
+            super().failed(error, refused)
+
+    async def main() -> None:
+        async with sending([answer(200, b"\n<html><p>Sign in", "text/html")]) as (upstream, _):
+            with pytest.raises(ProtocolError, match="web page"):
+                await Refused(await ask(upstream)).take()
+        assert Refused.heads == [b"<html><p>Sign in"]
+
+    run(main())
+
+
+def test_no_blank_byte_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counted(head: bytes) -> bytes:
+        sizes.append(len(head))
+        return without_blanks(head)
+
+    monkeypatch.setattr(answer_check, "without_blanks", counted)
+
+    async def main() -> None:
+        async with sending([send(PAGE_HEAD), stall]) as (upstream, _):
+            answered = await ask(upstream)
+            assert isinstance(answered, CheckedAnswer)
+            inbox = Inbox(answered)
+            for _ in range(64 * 1024):
+                answered.data(b"\n")
+            assert not inbox.is_ready
+            answered.data(b"\n")
+            with pytest.raises(ProtocolError, match="an empty body"):
+                await inbox.take()
+        assert sum(sizes) == 64 * 1024 + 1
 
     run(main())
 

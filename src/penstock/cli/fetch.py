@@ -18,7 +18,7 @@ from penstock.errors import InvalidRequestError
 from penstock.gateway.http.client_accent import HEADER as ACCENT_HEADER
 from penstock.net import network_errors
 from penstock.net.tls import supports_tls
-from penstock.net.urls import is_loopback, read_address
+from penstock.net.urls import is_loopback, is_private, read_address
 
 _ERROR_BODY = 64 * 1024
 _SHOWN = 300
@@ -117,7 +117,7 @@ def _reason(error: Exception, timeout: float, url: SplitResult) -> str:
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused. Is the server running, and is the port correct?"
     if isinstance(cause, ssl.SSLError) and network_errors.is_not_tls(cause):
-        return network_errors.TLS_NOT_SUPPORTED.format(place=url.netloc)
+        return network_errors.not_tls_message(url.netloc, is_private=is_private(url.hostname or ""))
     if isinstance(cause, (http.client.BadStatusLine, ConnectionResetError)) and _wants_tls(url):
         return network_errors.TLS_REQUIRED.format(place=url.netloc)
     if isinstance(cause, http.client.BadStatusLine) and not isinstance(cause, http.client.RemoteDisconnected):

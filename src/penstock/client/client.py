@@ -24,14 +24,13 @@ from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
 from penstock.protocol.wire import Wire, encode, read
+from penstock.sse import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from penstock.net.answer import HttpAnswer
     from penstock.net.transport import Transport
 
 T = TypeVar("T")
-
-_SSE = "text/event-stream"
 
 
 class ItemPage(Wire):
@@ -79,7 +78,7 @@ class OpenResponsesClient:
 
         async def post() -> HttpAnswer:
             return await self._transport().send(
-                "POST", self._address.url("responses"), accept=_SSE, body=body
+                "POST", self._address.url("responses"), accept=CONTENT_TYPE, body=body
             )
 
         # A response that is not stored cannot be resumed.
@@ -197,7 +196,7 @@ class OpenResponsesClient:
         if starting_after is not None:
             parameters["starting_after"] = str(starting_after)
         url = self._address.url("responses", response_id, **parameters)
-        return await self._transport().send("GET", url, accept=_SSE)
+        return await self._transport().send("GET", url, accept=CONTENT_TYPE)
 
     async def _request(
         self,
@@ -235,7 +234,7 @@ class OpenResponsesClient:
             value = answer.mask_value(value)  # a server may repeat the key that it was sent
         if value is None and convert is not _nothing:
             message = "the endpoint returned an event stream instead of a JSON document; check the base URL"
-            if answer.content_type != _SSE:
+            if answer.content_type != CONTENT_TYPE:
                 message = not_an_answer("the endpoint", answer, data, "a JSON document")
             raise protocol_error(message, answer.request_id, code="no_json_document")
         is_response = isinstance(value, dict) and isinstance(value.get("output"), list)

@@ -12,17 +12,14 @@ from penstock.dialects.registry import RENDERED
 from penstock.errors import DecodeError, FrameTooLarge, OpenResponsesError
 from penstock.lenient import has_surrogates, parse_with_surrogates
 from penstock.net.error_responses import protocol_error, read_json_body, refusal
-from penstock.net.wrong_addresses import is_event_stream, not_an_answer, without_blanks
+from penstock.net.wrong_addresses import not_an_answer
 from penstock.protocol.events import ENDS, Event, read_event, with_type
 from penstock.protocol.wire import parse
-from penstock.sse import Decoder, Frame
+from penstock.sse import CONTENT_TYPE, LONGEST_BLANK, Decoder, Frame, is_event_stream, without_blanks
 
 if TYPE_CHECKING:
     from penstock.net.answer import HttpAnswer
 
-_STREAM = "text/event-stream"
-_LONGEST_BLANK = 64 * 1024
-"""Bytes. Blank lines keep a connection alive, but a body of nothing else is not an event stream."""
 _MASKED_EVENTS = {"error", *ENDS} - {"response.completed"}
 """Events that report a failure, in which a server may repeat the key that it was sent."""
 _EXPECTED = "responses"
@@ -78,15 +75,15 @@ class EventReader:
             # Drop blanks as they arrive, so that `head` stays shorter than a field name.
             head = without_blanks(head + data)
             size += len(data)
-            if not head and size > _LONGEST_BLANK:
+            if not head and size > LONGEST_BLANK:
                 raise self._not_a_stream(head)
-        if not head and self.answer.content_type != _STREAM:
+        if not head and self.answer.content_type != CONTENT_TYPE:
             raise self._not_a_stream(head)  # an empty answer, and not that of an API which was cut off
         self._is_open = True
         self._is_stream = bool(is_stream) or not head
         if self._is_stream:
             return head
-        if self.answer.content_type != _STREAM or head[:1] in b"{[<":
+        if self.answer.content_type != CONTENT_TYPE or head[:1] in b"{[<":
             raise await self._explain_body(head)
         return head
 

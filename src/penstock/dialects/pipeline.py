@@ -23,7 +23,7 @@ from penstock.failures import ERROR_TYPES
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response, Usage
-from penstock.sse import DEFAULT_LIMIT, Decoder, Frame
+from penstock.sse import CONTENT_TYPE, DEFAULT_LIMIT, Decoder, Frame, without_blanks
 from penstock.stream.deltas import (
     Delta,
     DiagnosticDelta,
@@ -51,7 +51,6 @@ _IN_PROGRESS = ResponseStreamPhase.IN_PROGRESS  # on the hot path a name is chea
 _BLANK_LINE = b"\n\n"
 _LONG_READ = 2048
 """Bytes. A longer read probably has several chunks."""
-_LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
 Estimate = Callable[[], UsageDelta | None]
 
@@ -133,7 +132,7 @@ class Pipeline:
         dialect: ReadDialect,
         plan: Plan,
         *,
-        content_type: str = "text/event-stream",
+        content_type: str = CONTENT_TYPE,
         decoder: FrameDecoder | None = None,
         mask: Mask = lambda deltas: deltas,
         advise: Advice = advice,
@@ -143,7 +142,7 @@ class Pipeline:
         self._dialect, self._plan, self._mask = dialect, plan, mask
         self._reader, self._decoder = dialect.reader(plan), decoder or Decoder(DEFAULT_LIMIT)
         self._rules = None
-        self._may_be_document, self._body = content_type != "text/event-stream", None
+        self._may_be_document, self._body = content_type != CONTENT_TYPE, None
         self._repeated = RepeatedChunk()
         self._before_output.open(dialect.name, advise, mask)
         self.is_answered = False
@@ -179,7 +178,7 @@ class Pipeline:
         `is_answered` is set. Raise a failure before the first output: the turn may move to another target."""
         if self._may_be_document:
             # Some servers never stream, and some do not declare a content type.
-            self._body = bytearray() if data.lstrip(_LEADING_SPACE)[:1] in (b"{", b"[") else None
+            self._body = bytearray() if without_blanks(data)[:1] in (b"{", b"[") else None
             self._may_be_document = False
         if self._body is not None:
             return self._read_body(self._body, data)

@@ -16,7 +16,7 @@ from penstock.dialects.frames import DONE
 from penstock.errors import ProtocolError
 from penstock.lenient import object_of, read_json, text_of
 from penstock.protocol.events import is_keep_alive
-from penstock.sse import Decoder, Frame
+from penstock.sse import LINE_STARTS, Decoder, Frame, without_blanks
 
 MOST_FRAMES = 8
 MOST_BYTES = 16 * 1024
@@ -117,10 +117,9 @@ _EVENT_NAMES: dict[str, str] = {
 """The names of server-sent events whose JSON does not contain the name."""
 
 _AWS = re.compile(rb"\x00\x00..\x00\x00......[\x01-\xff]:(event|message|content|exception)-type", re.DOTALL)
-_LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 _JSON_START = (b"{", b"[")
 _RESPONSES_TYPE = re.compile(r"(\w+:)?response\.")
-_SSE_LINES = (":", "data:", "event:", "id:", "retry:")
+_SSE_LINES = tuple(start.decode() for start in LINE_STARTS)
 
 Advice = Callable[[str], str]
 """Returns what to do about an answer in the format of this name."""
@@ -148,7 +147,7 @@ def format_of_bytes(data: bytes, expected: str = "") -> str:
     """Return the name of the format of a body, or of its beginning; "" if it is unknown."""
     if _AWS.match(data):
         return "aws_event_stream"
-    if not data.lstrip(_LEADING_SPACE).startswith(_JSON_START):
+    if not without_blanks(data).startswith(_JSON_START):
         return format_of(Decoder().feed(data[:_LONGEST_FRAME])[:MOST_FRAMES], expected)
     text = data.decode(errors="replace").lstrip("\ufeff")
     value = read_json(text) if len(data) <= _LONGEST_BODY else None

@@ -48,7 +48,7 @@ class _Discard:
     def end(self) -> None:
         pass
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, refused: bytes = b"") -> None:
         pass
 
 

@@ -36,8 +36,8 @@ class UpstreamRoute(Struct, frozen=True):
 
 
 async def dial(route: UpstreamRoute, make: Callable[[], UpstreamConnection]) -> UpstreamConnection:
-    """Return a new connection that is ready for a request. Raise `OSError`, `UnicodeError` for an impossible
-    host name, or `ConnectionFault`."""
+    """Return a new connection that is ready for a request. `make` is called when only TLS is missing. Raise
+    `OSError`, `UnicodeError` for an impossible host name, or `ConnectionFault`."""
     address, proxy = route.address, route.proxy
     if proxy is None:
         return await _open(address.host, address.port, route.tls, make)

@@ -24,6 +24,12 @@ TLS_REQUIRED = "the server at {place} requires TLS: use https:// in its address 
 TLS_NOT_SUPPORTED = (
     "the server at {place} does not support TLS: use http:// in its address instead of https://"
 )
+TLS_INCOMPLETE = (
+    "the server at {place} did not complete a TLS handshake: check the scheme, the host and the port of its "
+    "address"
+)
+"""For hosts that are not private. Nobody should send a key in plain text because a stranger in between has
+answered instead of the server."""
 
 _NOT_TLS_REASONS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 """Parts of OpenSSL's names for bytes that are not TLS."""
@@ -92,24 +98,37 @@ class ProxyRefusal(ConnectionFault):
 _PLAIN_CAUSES = (Unanswered, InvalidHttp, ConnectionError)
 """How a server that requires TLS reacts to plain HTTP: it closes the connection, or sends TLS bytes."""
 
+_CLOSED_IN_HANDSHAKE = (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError)
 
-def connection_failed(error: Exception, server: str, proxy: str, seconds: float | None) -> OpenResponsesError:
-    """Return the error for a connection that could not be established."""
+
+def connection_failed(
+    error: Exception,
+    server: str,
+    proxy: str,
+    seconds: float | None,
+    *,
+    in_handshake: bool = False,
+    is_private: bool = False,
+) -> OpenResponsesError:
+    """Return the error for a connection that could not be established. `in_handshake` means that only TLS was
+    missing."""
     if isinstance(error, ProxyRefusal):
         message = f"the proxy {proxy} returned {error.status} {error.message}".rstrip()
         return NetworkError(message, code="proxy_error", status=error.status, phase="connect")
     if isinstance(error, ProxyUnreachable):
-        server, error = f"the proxy {proxy}", error.reason
-    if (tls_error := _tls_error(error, server, "connect")) is not None:
+        server, error, is_private = f"the proxy {proxy}", error.reason, False
+    if (tls_error := _tls_error(error, server, "connect", is_private=is_private)) is not None:
         return tls_error
-    if isinstance(error, TimeoutError) and error.errno is None:
+    if is_timeout(error):
         within = f" within {seconds:g} seconds (connect_timeout)" if seconds else ""
-        return NetworkError(f"could not connect to {server}{within}", phase="connect")
-    if isinstance(error, (ConnectionResetError, ConnectionAbortedError)):
-        reason = (
-            "the connection was closed during the TLS handshake; if the server does not support TLS, "
-            "use http://"
-        )
+        if in_handshake:
+            message = f"{server} did not complete the TLS handshake{within}: check its address"
+        else:
+            message = f"could not connect to {server}{within}"
+        return NetworkError(message, phase="connect")
+    if isinstance(error, _CLOSED_IN_HANDSHAKE):
+        advice = "if the server does not support TLS, use http://" if is_private else "check the address"
+        reason = f"the connection was closed during the TLS handshake; {advice}"
     else:
         reason = _reason(error)
     return NetworkError(f"could not connect to {server}: {reason}", phase="connect")
@@ -135,6 +154,11 @@ def disconnected(error: Exception, server: str, request_id: str | None = None) -
     return NetworkError(message, phase="cut", request_id=request_id)
 
 
+def is_timeout(error: Exception) -> bool:
+    """Return whether one of our own timeouts has passed, and not one of the system."""
+    return isinstance(error, TimedOut) or (isinstance(error, TimeoutError) and error.errno is None)
+
+
 def may_require_tls(error: Exception) -> bool:
     """Return whether a server that requires TLS may react to plain HTTP like this. Some servers wait for more
     of a handshake."""
@@ -144,8 +168,7 @@ def may_require_tls(error: Exception) -> bool:
 def may_lack_tls(error: Exception) -> bool:
     """Return whether a server without TLS may react to a handshake like this: it closes the connection, or
     waits for the rest of a request."""
-    is_timeout = isinstance(error, TimeoutError) and error.errno is None
-    return is_timeout or isinstance(error, (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError))
+    return is_timeout(error) or isinstance(error, _CLOSED_IN_HANDSHAKE)
 
 
 def is_tls_record(error: Exception) -> bool:
@@ -168,6 +191,11 @@ def tls_not_supported(server: str) -> NetworkError:
     return NetworkError(TLS_NOT_SUPPORTED.format(place=server), code="tls_error", phase="connect")
 
 
+def not_tls_message(server: str, *, is_private: bool) -> str:
+    """Return the message for a server that answered the TLS handshake with something else."""
+    return (TLS_NOT_SUPPORTED if is_private else TLS_INCOMPLETE).format(place=server)
+
+
 def scheme_in(message: str) -> str:
     """Return the scheme that a server expects, if a message says so; else ""."""
     schemes = {"https": TLS_REQUIRED, "http": TLS_NOT_SUPPORTED}
@@ -184,13 +212,14 @@ def _openssl_reason(error: ssl.SSLError) -> str:
     return getattr(error, "reason", None) or ""
 
 
-def _tls_error(error: Exception, server: str, phase: str) -> NetworkError | None:
+def _tls_error(error: Exception, server: str, phase: str, *, is_private: bool = False) -> NetworkError | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         message = f"the certificate of {server} is not trusted: {error.verify_message}; check ca_file"
         return NetworkError(message, code="certificate_error", phase=phase)
     if isinstance(error, ssl.SSLError):
         if is_not_tls(error):
-            return NetworkError(TLS_NOT_SUPPORTED.format(place=server), code="tls_error", phase=phase)
+            message = not_tls_message(server, is_private=is_private)
+            return NetworkError(message, code="tls_error", phase=phase)
         for name, message in _TLS_ALERTS.items():
             if name in _openssl_reason(error):
                 return NetworkError(f"{server}: {message}", code="tls_error", phase=phase)

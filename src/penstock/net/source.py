@@ -19,8 +19,9 @@ class SourceCallbacks(Protocol):
     def end(self) -> None:
         """Receive the end of the body."""
 
-    def failed(self, error: Exception) -> None:
-        """Receive a disconnect or timeout: an `OpenResponsesError`, unless there is a bug on our side."""
+    def failed(self, error: Exception, refused: bytes = b"") -> None:
+        """Receive a disconnect or timeout: an `OpenResponsesError`, unless there is a bug on our side.
+        `refused` is the beginning of a body that is not passed on, for recordings."""
 
 
 class UpstreamSource(Protocol):
@@ -132,7 +133,7 @@ class Inbox:
         self._is_ended = True
         self._wake()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, refused: bytes = b"") -> None:  # noqa: ARG002
         self._error = error
         self._wake()
 

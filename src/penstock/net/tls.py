@@ -47,7 +47,7 @@ def client_tls_context(
     return context
 
 
-_PROBE = 2.0
+PROBE = 2.0
 """Seconds. A server with TLS answers a handshake at once; a server without it may wait for more data."""
 
 
@@ -55,13 +55,13 @@ _OLD_TLS = ("UNSUPPORTED_PROTOCOL", "DH_KEY_TOO_SMALL", "NO_PROTOCOLS_AVAILABLE"
 """OpenSSL's names for servers whose TLS is too old."""
 
 
-async def supports_tls(host: str, port: int) -> bool:
+async def supports_tls(host: str, port: int, seconds: float = PROBE) -> bool:
     """Return whether a server supports TLS. This tries only the handshake, and sends no request."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        async with asyncio.timeout(_PROBE):
+        async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(host, port, ssl=context)
     except ssl.SSLError as error:
         reason = error.reason or ""
@@ -76,11 +76,11 @@ _PLAIN_ANSWER = re.compile(rb"HTTP/1\.[01] (?!400)")
 """A server with TLS may answer plain HTTP as well: with a 400."""
 
 
-async def supports_plain_http(host: str, port: int) -> bool:
+async def supports_plain_http(host: str, port: int, seconds: float = PROBE) -> bool:
     """Return whether a server answers plain HTTP. This asks for its root, without a key."""
     writer = None
     try:
-        async with asyncio.timeout(_PROBE):
+        async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(b"HEAD / HTTP/1.0\r\n\r\n")
             answer = await reader.readexactly(len("HTTP/1.1 200"))

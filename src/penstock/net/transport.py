@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import os
 import ssl
-from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 
 from penstock.errors import OpenResponsesError
 from penstock.net import network_errors
@@ -20,8 +20,14 @@ from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_
 from penstock.net.network_errors import ConnectionFault, ProxyRefusal
 from penstock.net.pool import ConnectionPool
 from penstock.net.response_parser import AnswerHead
-from penstock.net.tls import client_tls_context, default_tls_context, supports_plain_http, supports_tls
-from penstock.net.urls import Address, Proxy, is_loopback, proxy_for
+from penstock.net.tls import (
+    PROBE,
+    client_tls_context,
+    default_tls_context,
+    supports_plain_http,
+    supports_tls,
+)
+from penstock.net.urls import Address, Proxy, is_loopback, is_private, proxy_for
 from penstock.net.wrong_addresses import RequestLine, redirected
 from penstock.version import VERSION
 
@@ -38,6 +44,11 @@ Refusal = Callable[[int, Mapping[str, str], bytes, Secrets, str], OpenResponsesE
 """Converts the status, headers and body of an error response to an exception. Takes advice for a wrong
 address."""
 
+Probe = Callable[[str, int, float], Awaitable[bool]]
+"""Returns whether a host and port accept another scheme. Takes at most so many seconds."""
+_LATE_PROBE = 0.5
+"""Seconds for a probe after a timeout: the caller has waited long enough."""
+
 _NO_HEADERS: Mapping[str, str] = {}
 _FAULTS = (ConnectionFault, OSError, UnicodeError)  # a TimeoutError is an OSError
 
@@ -51,11 +62,13 @@ class Transport:
         self._explain = explain
         self._pool: ConnectionPool | None = None
         self._tls: ssl.SSLContext | None = None
-        self._is_scheme_known = False
-        """Whether the server has answered, or was checked: `http` or `https` is what it expects, as far as we
-        can know."""
+        self._has_right_scheme: bool | None = None
+        """Whether the server expects this scheme, as far as we can know; None until it has answered or was
+        checked."""
         self._is_local = config.proxy is None and is_loopback(address.host)
         """Whether no proxy is ever used, whatever the environment says."""
+        self._is_private = is_private(address.host)
+        """Whether plain HTTP may be advised."""
         self._headers_of_config = {name.lower(): value for name, value in config.headers.items()}
         self._known_secrets = (*secrets_in_query(address.query), *secrets_of(config.secrets))
         self._secrets = lru_cache(_MOST_SECRETS)(lambda *sent: Secrets([*sent, *self._known_secrets]))
@@ -161,51 +174,78 @@ class Transport:
                     first_byte_timeout=self._config.first_byte_timeout,
                     idle_timeout=self._config.idle_timeout,
                 )
-                self._is_scheme_known = True
+                self._has_right_scheme = True
                 return connection, head
             except _FAULTS as error:
                 failure = network_errors.disconnected(error, self._address.authority)
                 is_tls = network_errors.is_tls_record(error)
                 may_require_tls = self._may_be("https", proxy) and network_errors.may_require_tls(error)
+                is_late = network_errors.is_timeout(error)
             except BaseException:
                 connection.close()
                 raise
             connection.close()
             is_closed = pool.is_closed
             if may_require_tls and not is_closed:
-                if is_tls or await supports_tls(self._address.host, self._address.port):
+                seconds = _probe_seconds(self._config.first_byte_timeout, is_late=is_late)
+                if is_tls or await self._expects_other(supports_tls, seconds):
                     raise network_errors.tls_required(self._address.authority)
-                self._is_scheme_known = True  # one check is enough
             if is_closed or method not in _SAFE or not was_reused or failure.phase != "cut":
                 raise failure  # outside the handler, so that nothing is chained: see `network_errors`
 
     async def _connect(
         self, pool: ConnectionPool, proxy: Proxy | None, secrets: Secrets
     ) -> UpstreamConnection:
+        place = proxy.authority if proxy is not None else ""
+        seconds = self._config.connect_timeout
+        is_secured = self._address.scheme == "https"
+        in_handshake = False
+
+        def make() -> UpstreamConnection:
+            nonlocal in_handshake
+            in_handshake = is_secured
+            return UpstreamConnection(pool, proxy.url if proxy is not None else "")
+
         try:
-            async with asyncio.timeout(self._config.connect_timeout):
-                connection = await dial(
-                    self._route(proxy),
-                    partial(UpstreamConnection, pool, proxy.url if proxy is not None else ""),
-                )
+            async with asyncio.timeout(seconds):
+                connection = await dial(self._route(proxy), make)
             pool.add(connection)
             return connection
         except _FAULTS as error:
             if isinstance(error, ProxyRefusal):
                 error.message = secrets.mask(error.message)
-            place = proxy.authority if proxy is not None else ""
-            seconds = self._config.connect_timeout
-            failure = network_errors.connection_failed(error, self._address.authority, place, seconds)
-            may_lack_tls = self._may_be("http", proxy) and network_errors.may_lack_tls(error)
-        if may_lack_tls:
-            self._is_scheme_known = True  # one check is enough
-            if await supports_plain_http(self._address.host, self._address.port):
-                raise network_errors.tls_not_supported(self._address.authority)
+            failure = network_errors.connection_failed(
+                error,
+                self._address.authority,
+                place,
+                seconds,
+                in_handshake=in_handshake,
+                is_private=self._is_private,
+            )
+            may_lack_tls = (
+                in_handshake
+                and self._is_private
+                and self._may_be("http", proxy)
+                and network_errors.may_lack_tls(error)
+            )
+            is_late = network_errors.is_timeout(error)
+        if may_lack_tls and await self._expects_other(
+            supports_plain_http, _probe_seconds(seconds, is_late=is_late)
+        ):
+            raise network_errors.tls_not_supported(self._address.authority)
         raise failure  # outside the handler, so that nothing is chained: see `network_errors`
 
     def _may_be(self, scheme: str, proxy: Proxy | None) -> bool:
         """Return whether the server may expect this scheme instead. Nothing is known behind a proxy."""
-        return proxy is None and not self._is_scheme_known and self._address.scheme != scheme
+        return proxy is None and not self._has_right_scheme and self._address.scheme != scheme
+
+    async def _expects_other(self, probe: Probe, seconds: float) -> bool:
+        """Return whether the server expects the other scheme. One check is enough."""
+        if self._has_right_scheme is None:
+            is_wrong = await probe(self._address.host, self._address.port, seconds)
+            if self._has_right_scheme is None:  # another request may have been answered meanwhile
+                self._has_right_scheme = not is_wrong
+        return not self._has_right_scheme
 
     def _route(self, proxy: Proxy | None) -> UpstreamRoute:
         has_tls = self._address.scheme == "https"
@@ -230,6 +270,11 @@ class Transport:
             config = self._config
             self._tls = client_tls_context(config.ca_file, config.client_cert, config.client_key)
         return self._tls
+
+
+def _probe_seconds(timeout: float | None, *, is_late: bool) -> float:
+    """Return how long a check of the scheme may delay a failure."""
+    return min(_LATE_PROBE if is_late else PROBE, timeout or PROBE)
 
 
 async def _get_key(source: KeySource) -> str:

@@ -17,6 +17,8 @@ _EXAMPLE = "http://127.0.0.1:8080/v1"
 _PORTS = {"http": 80, "https": 443}
 _VERSION = re.compile(r"/v\d", re.IGNORECASE)
 _SENT_UNESCAPED = "/?%:@!$&'()*+,;=-._~[]|"
+_PRIVATE_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+"""Endings of names that the public DNS does not have."""
 _UNESCAPED = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
@@ -140,6 +142,15 @@ def is_loopback(host: str) -> bool:
         return True
     address = _ip(host)
     return address is not None and address.is_loopback
+
+
+def is_private(host: str) -> bool:
+    """Return whether a host is this machine or in a private network, as far as its name shows it."""
+    host = host.rstrip(".").lower()
+    address = _ip(host)
+    if address is not None:
+        return address.is_private
+    return "." not in host or host.endswith(_PRIVATE_NAMES)
 
 
 def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

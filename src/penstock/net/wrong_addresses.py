@@ -1,7 +1,7 @@
 """Explains answers which show that the base URL is not that of an API: web pages, text, nothing, redirects.
 
-The messages name the content type, the address that was asked, and what to check. They contain no query,
-because it may contain a key.
+The messages name the content type, the address that was asked, and what to check. They contain no query and
+no long random part of a path, because these may be keys.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from penstock.errors import ProtocolError
 from penstock.failures import is_web_page, title_of
 from penstock.net.masking import Secrets
 from penstock.net.urls import Address
+from penstock.sse import without_blanks
 
 HEAD = 4096
 """Bytes of an answer that are enough to explain it."""
 _SHOWN = 60
-_BOM = b"\xef\xbb\xbf"
-_SPACE = b" \t\r\n"
-_FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
 _DOUBLED = re.compile(r"(/v\d\w*)\1(?=/|$)", re.IGNORECASE)
+_IN_SEGMENT = r"[^\s/?#,;:]"
+_MIXTURE = r"(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{12}|[\da-f]{8}-(?:[\da-f]{4}-){3}"
+_TOKEN = re.compile(rf"(?<=[^/]/)(?={_IN_SEGMENT}*?(?:{_MIXTURE})){_IN_SEGMENT}{{20,}}", re.IGNORECASE)
+"""A long segment of a path with a UUID or a long mixture of letters and digits. In the names of models, the
+mixtures are short."""
+_PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)+", re.DOTALL)
+"""What may precede the root element of a document."""
+_STARTS = {"{": "JSON that is not an answer", "[": "JSON that is not an answer", "<": "XML"}
+_PAGE_TYPES = ("text/html", "application/xhtml+xml")
 
 
-def is_event_stream(head: bytes) -> bool | None:
-    """Return whether these bytes begin server-sent events; None if there are too few to decide."""
-    if head.startswith(_FIELDS):
-        return True
-    return None if any(start.startswith(head) for start in (_BOM, *_FIELDS)) else False
-
-
-def without_blanks(head: bytes) -> bytes:
-    """Return the beginning of a body without a byte order mark and blank lines."""
-    return head.lstrip(_SPACE).removeprefix(_BOM).lstrip(_SPACE)
+def without_tokens(text: str) -> str:
+    """Return a text without the parts of URLs that look like a token: some servers expect it in the path."""
+    return _TOKEN.sub("…", text)
 
 
 class RequestLine:
@@ -46,7 +46,7 @@ class RequestLine:
         self._method, self._url, self._address = method, url, address
 
     def __str__(self) -> str:
-        return f"{self._method} {self.url}"
+        return f"{self._method} {without_tokens(self.url)}"
 
     @property
     def url(self) -> str:
@@ -65,10 +65,11 @@ class RequestLine:
 
     @property
     def remedy(self) -> str:
+        """What may be wrong with the base URL."""
         if found := _DOUBLED.search(self.base_url):
-            single = self.base_url.replace(found[0], found[1], 1)
+            single = without_tokens(self.base_url.replace(found[0], found[1], 1))
             return f"the base URL has {found[1]} twice; perhaps it should be {single}"
-        return self._address.advice or "check the base URL"
+        return without_tokens(self._address.advice) or "check the base URL"
 
     def base_url_for(self, location: str) -> str:
         """Return the base URL with which this request would have been sent to `location`; "" if none does."""
@@ -90,15 +91,21 @@ def not_an_answer(who: str, answer: ReceivedAnswer, head: bytes, wanted: str = "
     secrets = answer.secrets
     text = secrets.mask_body(without_blanks(head[:HEAD])).decode(errors="replace").strip()
     kind = secrets.mask(answer.content_type)[:80] or "no content type"
+    cause = ""
     if not text:
         what = f"HTTP {answer.status} and an empty body ({kind})"
-    elif is_web_page(text) or text.startswith("<"):
+    elif text.startswith("<") and _is_page(text, answer.content_type):
         what = f"a web page ({kind}{_titled(title_of(text))})"
+        cause = ", which may be a web interface, a proxy or a login page"
     else:
-        what = f"{'JSON that is not an answer' if text[0] in '{[' else 'text'} ({kind}: {_short(text)})"
-    asked = secrets.mask(str(answer.asked))
-    cause = ", which may be a web interface, a proxy or a login page" if text.startswith("<") else ""
-    return f"{who} returned {what} instead of {wanted} for {asked}{cause}: {answer.asked.remedy}"
+        what = f"{_STARTS.get(text[0], 'text')} ({kind}: {_short(text)})"
+    asked, remedy = secrets.mask(str(answer.asked)), secrets.mask(answer.asked.remedy)
+    return f"{who} returned {what} instead of {wanted} for {asked}{cause}: {remedy}"
+
+
+def _is_page(text: str, content_type: str) -> bool:
+    prolog = _PROLOG.match(text)
+    return content_type in _PAGE_TYPES or is_web_page(text[prolog.end() :] if prolog else text)
 
 
 def _titled(title: str) -> str:
@@ -130,7 +137,8 @@ def redirected(
     else:
         advice = "it may be a web interface or a login page: check the base URL"
     where = f" to {target}" if target else ""
-    message = secrets.mask(f"the endpoint redirects {asked}{where}, which is not followed; {advice}")
+    message = f"the endpoint redirects {asked}{where}, which is not followed; {advice}"
+    message = secrets.mask(without_tokens(message))
     return ProtocolError(message, code="redirected", status=status, request_id=request_id)
 
 

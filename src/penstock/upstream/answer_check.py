@@ -14,11 +14,10 @@ from penstock.errors import ProtocolError
 from penstock.net.answer import HttpAnswer
 from penstock.net.error_responses import read_json_body
 from penstock.net.source import SourceCallbacks
-from penstock.net.wrong_addresses import HEAD, is_event_stream, not_an_answer, without_blanks
+from penstock.net.wrong_addresses import HEAD, not_an_answer
+from penstock.sse import LONGEST_BLANK, is_event_stream, without_blanks
 
 _JSON_STARTS = (b"{", b"[")
-_MOST_BLANK = 64 * 1024
-"""Bytes. Blank lines keep a connection alive, but an answer of nothing else is none."""
 
 ANSWER_FIELDS = frozenset(
     {
@@ -41,7 +40,8 @@ class CheckedAnswer:
         self.request_id = answer.request_id
         self._callbacks: SourceCallbacks
         self._head = b""
-        """What was received until the check has ended."""
+        """What was received until the check has ended, without the blanks before it."""
+        self._blank_size = 0
         self._is_checking = True
 
     def start(self, callbacks: SourceCallbacks) -> None:
@@ -75,9 +75,11 @@ class CheckedAnswer:
         if not self._is_checking:
             self._callbacks.data(data)
             return
-        self._head += data
-        head = without_blanks(self._head)
-        is_long = len(head) > HEAD or len(self._head) > _MOST_BLANK
+        # Drop blanks as they arrive, so that none is looked at twice.
+        head = self._head = without_blanks(self._head + data)
+        if not head:
+            self._blank_size += len(data)
+        is_long = len(head) > HEAD or self._blank_size > LONGEST_BLANK
         if is_event_stream(head) or (is_long and _may_be_answer(head)):
             self._pass_on()
         elif is_long:
@@ -85,20 +87,19 @@ class CheckedAnswer:
 
     def end(self) -> None:
         if self._is_checking:
-            if not _is_answer(without_blanks(self._head)):
+            if not _is_answer(self._head):
                 self._refuse()
                 return
             self._pass_on()
         self._callbacks.end()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, refused: bytes = b"") -> None:
         if self._is_checking:
-            head = without_blanks(self._head)
-            if head and not _may_be_answer(head):
+            if self._head and not _may_be_answer(self._head):
                 self._refuse()  # enough of it has arrived
                 return
             self._pass_on()
-        self._callbacks.failed(error)
+        self._callbacks.failed(error, refused)
 
     def _pass_on(self) -> None:
         self._is_checking = False
@@ -110,7 +111,8 @@ class CheckedAnswer:
         answer = self._answer
         answer.close()
         message = not_an_answer("the upstream", answer, self._head)
-        self._callbacks.failed(ProtocolError(message, code="upstream_invalid", request_id=answer.request_id))
+        error = ProtocolError(message, code="upstream_invalid", request_id=answer.request_id)
+        self._callbacks.failed(error, self._head)
 
 
 def _may_be_answer(head: bytes) -> bool:

@@ -24,13 +24,13 @@ from penstock.net.masking import Secrets
 from penstock.net.source import UpstreamSource
 from penstock.net.transport import Refusal, Transport
 from penstock.protocol.wire import encode
+from penstock.sse import CONTENT_TYPE
 from penstock.upstream.answer_check import CheckedAnswer
 from penstock.upstream.keys import KeyRing
 from penstock.upstream.refused_keys import name_key
 from penstock.upstream.target import UpstreamTarget, address_of
 
-_STREAM = "text/event-stream"
-_ACCEPT = "text/event-stream, application/json"
+_ACCEPT = f"{CONTENT_TYPE}, application/json"
 """Every request asks for a stream, but some servers return a JSON document."""
 
 
@@ -78,7 +78,7 @@ class HttpUpstream:
         except (AuthenticationError, PermissionDeniedError) as error:
             name_key(error, key, self.keys, self._target, self._key_header[0])
             raise
-        return answer if answer.content_type == _STREAM else CheckedAnswer(answer)
+        return answer if answer.content_type == CONTENT_TYPE else CheckedAnswer(answer)
 
     async def aclose(self) -> None:
         """Close every connection; responses that are still being read fail."""

@@ -139,6 +139,21 @@ def test_sizes_and_the_time_of_the_first_output_are_recorded() -> None:
     assert [(trace.kind, trace.size) for trace in forwarded.traces] == [("read", len(data))]
 
 
+def test_the_beginning_of_a_refused_answer_is_recorded_and_not_read() -> None:
+    page = b"<html>" + words("an example") + END
+
+    class Refusing(FakeSource):
+        def start(self, callbacks: SourceCallbacks) -> None:
+            callbacks.failed(ProtocolError("a web page"), page)
+
+    forwarded = Forwarded()
+    with pytest.raises(ProtocolError, match="a web page"):
+        asyncio.run(forwarded.relay.forward(Refusing(()), DIALECT, plan()))
+    assert forwarded.verdict.bytes_in == len(page)
+    assert [(trace.kind, trace.size) for trace in forwarded.traces] == [("read", len(page))]
+    assert forwarded.outlet.writes == []
+
+
 LONG = words("a", "b", "c") + END
 
 

@@ -119,7 +119,10 @@ class Relay:
         self._is_ended = True
         self._wake()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, refused: bytes = b"") -> None:
+        if refused:
+            self._verdict.bytes_in += len(refused)
+            self._tracer.read(refused)
         self._source_error = error
         self._wake()
 
