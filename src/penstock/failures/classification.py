@@ -19,6 +19,7 @@ from penstock.failures.codes import (
     NOT_THE_REQUEST,
     STATUSES,
     TYPES,
+    WRONG_ADDRESS,
 )
 from penstock.lenient import count_of, object_of, objects_of, text_of
 
@@ -35,7 +36,7 @@ _PAGE_LIMIT = 200
 _HTML = re.compile(r"\s*<(?:!doctype|html|head|body|title|center|h1|p)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title\b[^>]*>([^<]*)", re.IGNORECASE)
 _MODEL = re.compile(r"(?<!/)model", re.IGNORECASE)
-"""A model in a message. In the path of a URL, as in `/v1/models`, the word means nothing."""
+"""A model in a text. In the path of a URL, as in `/v1/models`, the word means nothing."""
 _NO_TEXT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)|<[^>]*(?:>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
@@ -143,13 +144,23 @@ def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) ->
     first = next((each for each in (*_statuses_of(errors), status or 0) if each >= 400), 500)
     if first in NOT_THE_REQUEST:
         return NOT_THE_REQUEST[first]
+    # The address of an upstream that has begun a stream is right.
+    if status is not None and first in (404, 405) and _is_about_address(errors, words, message, first):
+        return "not_found"
+    if first == 404 and _param_of(errors) == "model":
+        return "model_not_found"
     by_status = STATUSES.get(first, "invalid_request" if first < 500 else "server_error")
-    code = next((_PLAIN_TYPES[word] for word in words if word in _PLAIN_TYPES), by_status)
-    if code == "not_found" or (code == "invalid_request" and first in (404, 405)):
-        # Servers use the same status and type for a missing model and for a wrong address. The address of an
-        # upstream that has begun a stream is right.
-        return "model_not_found" if status is None or _MODEL.search(message) else "not_found"
-    return code
+    return next((_PLAIN_TYPES[word] for word in words if word in _PLAIN_TYPES), by_status)
+
+
+def _is_about_address(errors: list[dict[str, Any]], words: list[str], message: str, status: int) -> bool:
+    """Return whether the server has no such address. Servers use the same status and type for a missing model
+    or file, so a 404 needs evidence: a text that names nothing, or no error object at all."""
+    if status == 405:
+        return True
+    if words or _message_of(errors):
+        return _param_of(errors) != "model" and WRONG_ADDRESS.search(message) is not None
+    return _MODEL.search(message) is None
 
 
 def _plain(word: str) -> str:

@@ -157,8 +157,6 @@ MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "not_found",
             (
                 r"unexpected endpoint or method",  # LM Studio, with status 200
-                r"invalid url \(|unknown request url",  # OpenAI, Groq
-                r"no route matched",  # Kong
             ),
         ),
         (
@@ -195,8 +193,9 @@ TYPES: dict[str, str] = {
     "validation_exception": "invalid_request",
     "validation_error": "invalid_request",
     "unprocessable_entity_error": "invalid_request",
-    "not_found_error": "not_found",
-    "not_found": "not_found",
+    "not_found_error": "model_not_found",
+    "not_found": "model_not_found",
+    "previous_response_not_found": "invalid_request",
     "api_error": "server_error",
     "server_error": "server_error",
     "internal_server_error": "server_error",
@@ -228,8 +227,7 @@ STATUSES: dict[int, str] = {
     401: "authentication_error",
     402: "insufficient_quota",
     403: "permission_denied",
-    404: "not_found",
-    405: "not_found",
+    404: "model_not_found",
     # Too many bytes. The remedy is the same as for too many tokens: a shorter history.
     413: "context_length_exceeded",
     422: "invalid_request",
@@ -238,6 +236,17 @@ STATUSES: dict[int, str] = {
     529: "server_is_overloaded",
 }
 """Any other status from 400 to 499 is an invalid request; everything else is a server error."""
+
+WRONG_ADDRESS = re.compile(
+    r"^\W*(404\W+)?((page|file|resource|url|path|route|endpoint) )?(was |is )?not found\W*$"
+    r"|page (could )?not (be )?found"
+    r"|cannot (get|post) /"  # Express
+    r"|\bno route\b|\broute \S+ not found"  # Kong, Fastify
+    r"|invalid url|unknown request url"  # OpenAI, Groq
+    r"|there is no such path|this path has /v1 twice",  # another Penstock
+    re.IGNORECASE,
+)
+"""The message of a 404 that is about the address: it names neither a model nor anything else."""
 
 NOT_AN_API = (404, 405, 415, 501)
 """Statuses with which web servers refuse a request to a page. With a web page as their body, they show that

@@ -108,6 +108,28 @@ def test_a_plain_404_is_about_the_address_and_not_the_model(
     assert f"(POST {upstream.url}/v1/chat/completions; check the base URL)" in reply.error["message"]
 
 
+OTHER_404S: dict[str, tuple[dict[str, Any], int, str]] = {
+    "a file": (
+        {"message": "No such File object: f", "type": "invalid_request_error"},
+        400,
+        "invalid_request",
+    ),
+    "no provider": ({"message": "No endpoints found that support tool use."}, 404, "model_not_found"),
+    "our own word": ({"message": "model 'x' was not found", "code": "not_found"}, 404, "model_not_found"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_404S)
+def test_a_404_about_something_else_does_not_blame_the_address(
+    wrong: Running, upstream: ScriptedUpstream, kind: str
+) -> None:
+    error, status, code = OTHER_404S[kind]
+    upstream.play("w7", [answer(404, {"error": error})])
+    reply = wrong.stream("w7")
+    assert (reply.status, reply.error["code"]) == (status, code)
+    assert "base URL" not in reply.error["message"]
+
+
 @pytest.mark.parametrize("content_type", ["text/plain", "", "application/octet-stream", "text/html"])
 def test_a_stream_with_a_wrong_content_type_is_read(
     wrong: Running, upstream: ScriptedUpstream, content_type: str
