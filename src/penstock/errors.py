@@ -232,6 +232,8 @@ class ProtocolError(OpenResponsesError):
 KINDS: dict[str, type[OpenResponsesError]] = {
     "authentication_error": AuthenticationError,
     "permission_denied": PermissionDeniedError,
+    "upstream_unauthorized": AuthenticationError,
+    "upstream_forbidden": PermissionDeniedError,
     "rate_limit_exceeded": RateLimitError,
     "insufficient_quota": RateLimitError,
     "context_length_exceeded": ContextOverflowError,
@@ -241,6 +243,7 @@ KINDS: dict[str, type[OpenResponsesError]] = {
     "content_filter": InvalidRequestError,
     "model_not_found": NotFoundError,
     "not_found": NotFoundError,
+    "upstream_not_found": NotFoundError,
     "server_is_overloaded": OverloadedError,
     "server_error": ServerError,
     "upstream_timeout": ServerError,

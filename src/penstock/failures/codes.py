@@ -79,7 +79,13 @@ CODES: dict[str, str] = {
     "cyber_policy_violation": "content_filter",
     "1301": "content_filter",
     "invalid_prompt": "invalid_prompt",
-    "encrypted_content_unreadable": "encrypted_content_unreadable",  # another Penstock
+    # Another Penstock.
+    "encrypted_content_unreadable": "encrypted_content_unreadable",
+    "upstream_unauthorized": "upstream_unauthorized",
+    "upstream_forbidden": "upstream_forbidden",
+    "upstream_not_found": "upstream_not_found",
+    "upstream_timeout": "upstream_timeout",
+    "shutting_down": "server_is_overloaded",
     # The model wrote a call that the vendor could not parse: not the caller's fault (Groq, quirk C37).
     "tool_use_failed": "server_error",
     "model_stream_error_exception": "server_error",
@@ -261,8 +267,11 @@ ERROR_TYPES: dict[str, str] = {
     "server_is_overloaded": "server_error",
     "authentication_error": "invalid_request",
     "permission_denied": "invalid_request",
+    "upstream_unauthorized": "invalid_request",
+    "upstream_forbidden": "invalid_request",
     "model_not_found": "not_found",
     "not_found": "not_found",
+    "upstream_not_found": "not_found",
     "invalid_request": "invalid_request",
     "content_filter": "invalid_request",
     "server_error": "server_error",
