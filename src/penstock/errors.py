@@ -178,6 +178,9 @@ class OpenResponsesError(PenstockError):
         """The provider's estimate of a conversation that is too long, if the server does not report it."""
         self.is_limit_learned = False
         """Whether the provider has lowered the model's limit because of this error."""
+        self.refused_key: str | None = None
+        """Where the key comes from that an upstream refused, empty if it is not one of the target's
+        (`penstock.upstream.refused_keys`)."""
         self.phase = phase
         """`connect` (no connection), `first_byte` or `idle` (a timeout), or `cut` (the connection broke)."""
 

@@ -33,6 +33,8 @@ _ENTRIES = 8
 _MESSAGE_LIMIT = 4000
 """Maximum number of characters of an upstream's error message."""
 _PAGE_LIMIT = 200
+NO_MESSAGE = "the upstream returned HTTP "
+"""The beginning of our own message for a body that has none: no body, or a web page."""
 _HTML = re.compile(r"\s*<(?:!doctype|html|head|body|title|center|h1|p)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title\b[^>]*>([^<]*)", re.IGNORECASE)
 _MODEL = re.compile(r"(?<!/)model", re.IGNORECASE)
@@ -83,11 +85,11 @@ def _plain_text(status: int, body: str) -> str:
     """Return the message of a body that is not JSON. Of a web page, return only the title or the beginning of
     its text: markup does not help, and words in it (such as "rate limit") may refer to something else."""
     if not body:
-        return f"the upstream returned HTTP {status} and no body"
+        return f"{NO_MESSAGE}{status} and no body"
     if not is_web_page(body):
         return body
     shown = title_of(body)
-    return f"the upstream returned HTTP {status} and a web page" + (f": {shown}" if shown else "")
+    return f"{NO_MESSAGE}{status} and a web page" + (f": {shown}" if shown else "")
 
 
 def explain(payload: Mapping[str, Any]) -> Failure:

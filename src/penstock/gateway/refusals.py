@@ -64,7 +64,7 @@ def code_of(error: OpenResponsesError) -> str:
 
 
 def is_final(error: OpenResponsesError) -> bool:
-    """Return whether a retry cannot change a failure, so that a client must be told not to retry."""
+    """Return whether a retry cannot change a failure, so that a client should not retry it."""
     if isinstance(error, ProtocolError):  # perhaps a web page: the base URL is wrong
         return not is_transient(error)
     return code_of(error) in FINAL

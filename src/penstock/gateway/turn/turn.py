@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Dialect, Plan, UpstreamRequest
-from penstock.errors import AuthenticationError, DecodeError, OpenResponsesError, PermissionDeniedError
+from penstock.errors import DecodeError, OpenResponsesError
 from penstock.fairness import HEAVY, run_heavy
 from penstock.gateway.refusals import closer_of, code_of, is_final, refusal, with_request_id
 from penstock.gateway.telemetry.logs import log_fault
@@ -268,8 +268,8 @@ class Turn:
                 self._tracer.failure(error)
                 self._context.count_attempt(target, code)
                 self._verdict.upstream_status = error.status or self._verdict.upstream_status
-                if isinstance(error, AuthenticationError | PermissionDeniedError):
-                    self._note_refused_key(attempt)
+                if error.refused_key:  # the log contains no messages of vendors
+                    self._verdict.refused_keys.append(shown(error.refused_key))
                 attempt = None if self._pipeline.has_output else self._attempts.after(error)
                 if attempt is None:
                     raise
@@ -278,11 +278,6 @@ class Turn:
             else:
                 self._context.count_attempt(attempt.upstream.name, "answered")
                 return
-
-    def _note_refused_key(self, attempt: Attempt) -> None:
-        """Log which key it was: the log contains no messages of vendors. A client's own key has no name."""
-        if name := attempt.upstream.keys.name_of(attempt.key):
-            self._verdict.refused_keys.append(shown(name))
 
     async def _call(self, attempt: Attempt) -> None:
         upstream, request, verdict = attempt.upstream, self._request, self._verdict
