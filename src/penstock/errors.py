@@ -178,6 +178,9 @@ class OpenResponsesError(PenstockError):
         """The provider's estimate of a conversation that is too long, if the server does not report it."""
         self.is_limit_learned = False
         """Whether the provider has lowered the model's limit because of this error."""
+        self.refused_key: str | None = None
+        """Where the key comes from that an upstream refused, empty if it is not one of the target's
+        (`penstock.upstream.refused_keys`)."""
         self.phase = phase
         """`connect` (no connection), `first_byte` or `idle` (a timeout), or `cut` (the connection broke)."""
 
@@ -232,6 +235,8 @@ class ProtocolError(OpenResponsesError):
 KINDS: dict[str, type[OpenResponsesError]] = {
     "authentication_error": AuthenticationError,
     "permission_denied": PermissionDeniedError,
+    "upstream_unauthorized": AuthenticationError,
+    "upstream_forbidden": PermissionDeniedError,
     "rate_limit_exceeded": RateLimitError,
     "insufficient_quota": RateLimitError,
     "context_length_exceeded": ContextOverflowError,
@@ -241,6 +246,7 @@ KINDS: dict[str, type[OpenResponsesError]] = {
     "content_filter": InvalidRequestError,
     "model_not_found": NotFoundError,
     "not_found": NotFoundError,
+    "upstream_not_found": NotFoundError,
     "server_is_overloaded": OverloadedError,
     "server_error": ServerError,
     "upstream_timeout": ServerError,

@@ -246,6 +246,35 @@ MISSING_MODELS: dict[str, tuple[int, Any]] = {
         {"error": {"code": "DeploymentNotFound", "message": "The API deployment does not exist."}},
     ),
     "plain text": (404, b"model x not found"),
+    "openrouter, tools": (
+        404,
+        {"error": {"message": "No endpoints found that support tool use.", "code": 404}},
+    ),
+    "openrouter, data policy": (
+        404,
+        {"error": {"message": "No endpoints found matching your data policy", "code": 404}},
+    ),
+    "vertex": (
+        404,
+        {"error": {"code": 404, "message": "Requested entity was not found.", "status": "NOT_FOUND"}},
+    ),
+    "nim": (
+        404,
+        {"status": 404, "title": "Not Found", "detail": "Function 'f-1': Not found for account 'a-1'"},
+    ),
+    "databricks": (
+        404,
+        {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Endpoint 'x' does not exist."},
+    ),
+    "azure, by name": (404, {"error": {"code": "404", "message": "Deployment x not found"}}),
+    "a code that is also ours": (
+        404,
+        {"error": {"code": "not_found", "message": "model 'x' was not found"}},
+    ),
+    "only the parameter": (
+        404,
+        {"error": {"message": "Not Found", "type": "invalid_request_error", "param": "model"}},
+    ),
 }
 
 
@@ -299,6 +328,23 @@ WRONG_ADDRESSES: dict[str, tuple[int, Any]] = {
     "python's http.server": (501, b"<!DOCTYPE HTML><html><head><title>Error response</title></head></html>"),
     "a page that takes no JSON": (415, b"<html><title>Unsupported Media Type</title></html>"),
     "a page that takes no POST": (405, b"<html><h1>Method Not Allowed</h1></html>"),
+    "spring": (404, {"status": 404, "error": "Not Found", "path": "/v1/models/x"}),
+    "nest": (404, {"message": "Cannot POST /v1/x", "error": "Not Found", "statusCode": 404}),
+    "fastify": (404, {"message": "Route POST:/v1/x not found", "error": "Not Found", "statusCode": 404}),
+    "django": (404, {"detail": "Not found."}),
+    "an empty object": (404, {}),
+    "text": (404, b"nothing here"),
+    "a method without details": (405, {"error": {"message": "no", "type": "invalid_request_error"}}),
+    "another penstock": (
+        404,
+        {
+            "error": {
+                "code": "not_found",
+                "type": "not_found",
+                "message": "there is no such path; use another",
+            }
+        },
+    ),
 }
 
 
@@ -308,6 +354,31 @@ def test_a_404_without_a_model_in_it_is_about_the_address(server: str) -> None:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     failure = classify(status, {}, data)
     assert (failure.code, failure.type) == ("not_found", "not_found")
+
+
+MISSING_OBJECTS: dict[str, Any] = {
+    "a file": {"error": {"message": "No such File object: file-abc", "type": "invalid_request_error"}},
+    "an item": {"error": {"message": "Item with id 'rs_x' not found.", "type": "invalid_request_error"}},
+    "a response": {
+        "error": {
+            "message": "Previous response with id 'resp_x' not found.",
+            "type": "invalid_request_error",
+            "param": "previous_response_id",
+            "code": "previous_response_not_found",
+        }
+    },
+    "a response, by its code": {"error": {"message": "no", "code": "previous_response_not_found"}},
+}
+
+
+@pytest.mark.parametrize("kind", MISSING_OBJECTS)
+def test_a_404_about_an_object_that_the_client_names_is_an_invalid_request(kind: str) -> None:
+    assert classify(404, {}, json.dumps(MISSING_OBJECTS[kind]).encode()).code == "invalid_request"
+
+
+def test_an_invalid_url_in_a_request_is_not_about_the_address() -> None:
+    body = {"error": {"message": "Invalid URL (image_url)", "type": "invalid_request_error"}}
+    assert classify(400, {}, json.dumps(body).encode()).code == "invalid_request"
 
 
 def test_a_page_with_another_status_keeps_its_meaning() -> None:

@@ -17,7 +17,7 @@ from openai.lib.responses_websocket import (
 from openai.types.responses import Response
 from pydantic import BaseModel
 
-from tests.client.server import answer, cut
+from tests.client.server import Script, answer, cut
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import Running
 from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed
@@ -136,6 +136,24 @@ def test_a_refusal_is_the_librarys_own_exception(
     assert "in its own words" in caught.value.message
     assert caught.value.request_id
     assert caught.value.request_id in caught.value.message
+
+
+NOT_THE_API: dict[str, Script] = {
+    "a wrong address": [answer(404, b"404 page not found", "text/plain")],
+    "a web page": [answer(200, b"<!doctype html><title>Login</title>", "text/html")],
+    "a used-up quota": [answer(429, {"error": {"message": "no", "code": "insufficient_quota"}})],
+}
+
+
+@pytest.mark.parametrize("kind", NOT_THE_API)
+def test_the_library_does_not_retry_what_a_retry_cannot_change(
+    client: OpenAI, upstream: ScriptedUpstream, kind: str
+) -> None:
+    model = upstream.play(f"final {kind}", NOT_THE_API[kind])
+    with pytest.raises(openai.APIStatusError) as caught:
+        client.with_options(max_retries=2).responses.create(model=model, input="hi")
+    assert caught.value.response.headers["x-should-retry"] == "false"
+    assert len(upstream.asked_for(model)) == 1
 
 
 def test_a_failure_in_the_middle_is_an_exception(client: OpenAI, upstream: ScriptedUpstream) -> None:

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from penstock.client.retries import is_transient
 from penstock.errors import (
+    KINDS,
     AuthenticationError,
     ContextOverflowError,
     DecodeError,
+    InvalidRequestError,
     JsonSyntaxError,
     NetworkError,
     NotFoundError,
     OpenResponsesError,
+    OverloadedError,
     PermissionDeniedError,
     ProtocolError,
     RateLimitError,
     ServerError,
     StoreError,
 )
-from penstock.failures import ERROR_TYPES
+from penstock.failures import ERROR_TYPES, explain
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.refusals import (
+    FINAL,
     STATUSES,
     closer_of,
     code_of,
     invalid_request,
+    is_final,
     refusal,
     refusal_for,
     status_of,
     type_of,
 )
+from penstock.net.error_responses import refusal as refused_by_server
+from penstock.net.masking import Secrets
 
 
 @pytest.mark.parametrize(
@@ -68,6 +78,64 @@ def test_every_code_with_a_status_of_its_own_has_a_type() -> None:
         code for code in STATUSES if type_of(code) not in set(ERROR_TYPES.values()) | {"server_error"}
     ] == []
     assert type_of("made_up") == "server_error"
+
+
+KINDS_BY_STATUS: dict[int, type[OpenResponsesError]] = {
+    400: InvalidRequestError,
+    401: AuthenticationError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    429: RateLimitError,
+    500: ServerError,
+    503: OverloadedError,
+    504: ServerError,
+}
+KINDS_OF_CODES: dict[str, type[OpenResponsesError]] = {
+    **{code: KINDS_BY_STATUS[status] for code, status in STATUSES.items()},
+    "context_length_exceeded": ContextOverflowError,
+    "upstream_not_found": NotFoundError,
+}
+
+
+@pytest.mark.parametrize("code", KINDS_OF_CODES)
+def test_a_client_of_ours_gets_the_kind_of_every_code(code: str) -> None:
+    """The same holds for another gateway in front of this one."""
+    refused = refusal(code, "no")
+    error = refused_by_server(refused.status, {}, refused.body(), Secrets())
+    assert (type(error), error.code) == (KINDS_OF_CODES[code], code)
+    failure = explain(json.loads(refused.body()))
+    assert KINDS[failure.code] is KINDS_OF_CODES[code]
+    assert refused.type == failure.type
+
+
+@pytest.mark.parametrize("code", sorted(FINAL))
+def test_a_client_does_not_repeat_what_a_retry_cannot_change(code: str) -> None:
+    refused = refusal(code, "no", is_final=True)
+    assert dict(refused.headers)["x-should-retry"] == "false"  # for OpenAI's libraries
+    assert not is_transient(refused_by_server(refused.status, {}, refused.body(), Secrets()))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (NotFoundError("x", status=404), True),
+        (NotFoundError("x", status=404, code="model_not_found"), False),  # a 4xx is not retried anyway
+        (NetworkError("x", phase="connect", code="certificate_error"), True),
+        (NetworkError("x", phase="connect", code="tls_error"), True),
+        (NetworkError("x", phase="connect", code="proxy_error"), False),
+        (NetworkError("x", phase="connect"), False),
+        (RateLimitError("x", code="insufficient_quota"), True),
+        (RateLimitError("x"), False),
+        (ProtocolError("x", code="redirected", status=302), True),
+        (ProtocolError("x", code="upstream_invalid"), True),  # a web page, or another dialect
+        (ProtocolError("x", code="stream_truncated"), False),
+        (ServerError("x", code="upstream_invalid"), False),  # one unreadable frame
+        (ServerError("x", status=500), False),
+    ],
+)
+def test_a_wrong_address_or_certificate_is_final(error: OpenResponsesError, expected: bool) -> None:
+    assert is_final(error) is expected
+    assert "x-should-retry" not in dict(refusal(code_of(error), "x").headers)
 
 
 @pytest.mark.parametrize(

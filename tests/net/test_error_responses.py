@@ -113,6 +113,8 @@ def test_advice_is_added_to_a_404_without_details() -> None:
     advice = "perhaps\nthe address"
     assert refused(404, b"no such page", advice=advice).message == "no such page (perhaps the address)"
     assert refused(404, error_body("no", code="gone"), advice=advice).message == "no"
+    generic = error_body("Not Found", code="not_found")
+    assert refused(404, generic, advice=advice).message == "Not Found (perhaps the address)"
     assert refused(400, b"no such page", advice=advice).message == "no such page"
 
 

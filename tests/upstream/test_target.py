@@ -121,11 +121,12 @@ def test_a_404_of_the_address_says_what_was_asked_and_what_to_check(
     run(main())
 
 
-def test_a_404_that_names_a_model_is_about_the_model() -> None:
+@pytest.mark.parametrize("code", ["model_not_exist", "not_found"])
+def test_a_404_that_names_a_model_is_about_the_model(code: str) -> None:
     async def main() -> None:
-        body = {"error": {"message": "The model `m` does not exist", "code": "model_not_exist"}}
+        body = {"error": {"message": "model `m` was not found", "code": code}}
         async with sending([answer(404, body)]) as (upstream, _):
             error = await send_failing(upstream)
-            assert (error.code, error.message) == ("model_not_found", "The model `m` does not exist")
+            assert (error.code, error.message) == ("model_not_found", "model `m` was not found")
 
     run(main())

@@ -11,7 +11,7 @@ MEANINGS: dict[str, str] = {
     "authentication_error": "the API key is missing or invalid",
     "permission_denied": "the API key does not permit this",
     "upstream_unauthorized": "the upstream refused the key of the target, or the target has none",
-    "upstream_forbidden": "the key of the target does not permit this",
+    "upstream_forbidden": "the upstream refused the request, perhaps because of the key of the target",
     "model_not_found": "the model does not exist",
     "upstream_not_found": "the upstream has no such address: its base URL may be wrong",
     "rate_limit_exceeded": "too many requests or tokens in a short time",

@@ -6,7 +6,16 @@ specific first: an unambiguous code, the message text, an unambiguous status, th
 status. The tables in `codes.py` are in that order. `overflow.py` reads the token counts of an overflow.
 """
 
-from penstock.failures.classification import Failure, classify, explain, is_web_page, title_of
+from penstock.failures.classification import NO_MESSAGE, Failure, classify, explain, is_web_page, title_of
 from penstock.failures.codes import ERROR_TYPES, STATUSES
 
-__all__ = ["ERROR_TYPES", "STATUSES", "Failure", "classify", "explain", "is_web_page", "title_of"]
+__all__ = [
+    "ERROR_TYPES",
+    "NO_MESSAGE",
+    "STATUSES",
+    "Failure",
+    "classify",
+    "explain",
+    "is_web_page",
+    "title_of",
+]

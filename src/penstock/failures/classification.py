@@ -19,6 +19,7 @@ from penstock.failures.codes import (
     NOT_THE_REQUEST,
     STATUSES,
     TYPES,
+    WRONG_ADDRESS,
 )
 from penstock.failures.overflow import token_counts, with_counts
 from penstock.lenient import count_of, object_of, objects_of, text_of
@@ -33,10 +34,12 @@ _ENTRIES = 8
 _MESSAGE_LIMIT = 4000
 """Maximum number of characters of an upstream's error message."""
 _PAGE_LIMIT = 200
+NO_MESSAGE = "the upstream returned HTTP "
+"""The beginning of our own message for a body that has none: no body, or a web page."""
 _HTML = re.compile(r"\s*<(?:!doctype|html|head|body|title|center|h1|p)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title\b[^>]*>([^<]*)", re.IGNORECASE)
 _MODEL = re.compile(r"(?<!/)model", re.IGNORECASE)
-"""A model in a message. In the path of a URL, as in `/v1/models`, the word means nothing."""
+"""A model in a text. In the path of a URL, as in `/v1/models`, the word means nothing."""
 _NO_TEXT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)|<[^>]*(?:>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
@@ -83,11 +86,11 @@ def _plain_text(status: int, body: str) -> str:
     """Return the message of a body that is not JSON. Of a web page, return only the title or the beginning of
     its text: markup does not help, and words in it (such as "rate limit") may refer to something else."""
     if not body:
-        return f"the upstream returned HTTP {status} and no body"
+        return f"{NO_MESSAGE}{status} and no body"
     if not is_web_page(body):
         return body
     shown = title_of(body)
-    return f"the upstream returned HTTP {status} and a web page" + (f": {shown}" if shown else "")
+    return f"{NO_MESSAGE}{status} and a web page" + (f": {shown}" if shown else "")
 
 
 def explain(payload: Mapping[str, Any]) -> Failure:
@@ -144,13 +147,23 @@ def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) ->
     first = next((each for each in (*_statuses_of(errors), status or 0) if each >= 400), 500)
     if first in NOT_THE_REQUEST:
         return NOT_THE_REQUEST[first], False
+    # The address of an upstream that has begun a stream is right.
+    if status is not None and first in (404, 405) and _is_about_address(errors, words, message, first):
+        return "not_found", False
+    if first == 404 and _param_of(errors) == "model":
+        return "model_not_found", False
     by_status = STATUSES.get(first, "invalid_request" if first < 500 else "server_error")
-    code = next((_PLAIN_TYPES[word] for word in words if word in _PLAIN_TYPES), by_status)
-    if code == "not_found" or (code == "invalid_request" and first in (404, 405)):
-        # Servers use the same status and type for a missing model and for a wrong address. The address of an
-        # upstream that has begun a stream is right.
-        return "model_not_found" if status is None or _MODEL.search(message) else "not_found", False
-    return code, False
+    return next((_PLAIN_TYPES[word] for word in words if word in _PLAIN_TYPES), by_status), False
+
+
+def _is_about_address(errors: list[dict[str, Any]], words: list[str], message: str, status: int) -> bool:
+    """Return whether the server has no such address. Servers use the same status and type for a missing model
+    or file, so a 404 needs evidence: a text that names nothing, or no error object at all."""
+    if status == 405:
+        return True
+    if words or _message_of(errors):
+        return _param_of(errors) != "model" and WRONG_ADDRESS.search(message) is not None
+    return _MODEL.search(message) is None
 
 
 def _plain(word: str) -> str:

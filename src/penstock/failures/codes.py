@@ -79,7 +79,13 @@ CODES: dict[str, str] = {
     "cyber_policy_violation": "content_filter",
     "1301": "content_filter",
     "invalid_prompt": "invalid_prompt",
-    "encrypted_content_unreadable": "encrypted_content_unreadable",  # another Penstock
+    # Another Penstock.
+    "encrypted_content_unreadable": "encrypted_content_unreadable",
+    "upstream_unauthorized": "upstream_unauthorized",
+    "upstream_forbidden": "upstream_forbidden",
+    "upstream_not_found": "upstream_not_found",
+    "upstream_timeout": "upstream_timeout",
+    "shutting_down": "server_is_overloaded",
     # The model wrote a call that the vendor could not parse: not the caller's fault (Groq, quirk C37).
     "tool_use_failed": "server_error",
     "model_stream_error_exception": "server_error",
@@ -157,8 +163,6 @@ MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "not_found",
             (
                 r"unexpected endpoint or method",  # LM Studio, with status 200
-                r"invalid url \(|unknown request url",  # OpenAI, Groq
-                r"no route matched",  # Kong
             ),
         ),
         (
@@ -195,8 +199,9 @@ TYPES: dict[str, str] = {
     "validation_exception": "invalid_request",
     "validation_error": "invalid_request",
     "unprocessable_entity_error": "invalid_request",
-    "not_found_error": "not_found",
-    "not_found": "not_found",
+    "not_found_error": "model_not_found",
+    "not_found": "model_not_found",
+    "previous_response_not_found": "invalid_request",
     "api_error": "server_error",
     "server_error": "server_error",
     "internal_server_error": "server_error",
@@ -228,8 +233,7 @@ STATUSES: dict[int, str] = {
     401: "authentication_error",
     402: "insufficient_quota",
     403: "permission_denied",
-    404: "not_found",
-    405: "not_found",
+    404: "model_not_found",
     # Too many bytes. The remedy is the same as for too many tokens: a shorter history.
     413: "context_length_exceeded",
     422: "invalid_request",
@@ -238,6 +242,17 @@ STATUSES: dict[int, str] = {
     529: "server_is_overloaded",
 }
 """Any other status from 400 to 499 is an invalid request; everything else is a server error."""
+
+WRONG_ADDRESS = re.compile(
+    r"^\W*(404\W+)?((page|file|resource|url|path|route|endpoint) )?(was |is )?not found\W*$"
+    r"|page (could )?not (be )?found"
+    r"|cannot (get|post) /"  # Express
+    r"|\bno route\b|\broute \S+ not found"  # Kong, Fastify
+    r"|invalid url|unknown request url"  # OpenAI, Groq
+    r"|there is no such path|this path has /v1 twice",  # another Penstock
+    re.IGNORECASE,
+)
+"""The message of a 404 that is about the address: it names neither a model nor anything else."""
 
 NOT_AN_API = (404, 405, 415, 501)
 """Statuses with which web servers refuse a request to a page. With a web page as their body, they show that
@@ -252,8 +267,11 @@ ERROR_TYPES: dict[str, str] = {
     "server_is_overloaded": "server_error",
     "authentication_error": "invalid_request",
     "permission_denied": "invalid_request",
+    "upstream_unauthorized": "invalid_request",
+    "upstream_forbidden": "invalid_request",
     "model_not_found": "not_found",
     "not_found": "not_found",
+    "upstream_not_found": "not_found",
     "invalid_request": "invalid_request",
     "content_filter": "invalid_request",
     "server_error": "server_error",

@@ -20,7 +20,10 @@ from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
 from penstock.net.server.channels import HttpChannel, SocketChannel
 
-_EXPOSED = "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, idempotent-replayed, retry-after"
+_EXPOSED = (
+    "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, idempotent-replayed, retry-after, "
+    "x-should-retry"
+)
 """Response headers that a web page of an allowed origin may read."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from penstock.client.retries import is_transient
 from penstock.errors import (
     DecodeError,
     NetworkError,
@@ -38,6 +39,9 @@ STATUSES: dict[str, int] = {
 }
 """The HTTP status of each code. Every other failure between gateway and upstream is a 502."""
 
+FINAL = frozenset({"upstream_not_found", "certificate_error", "tls_error", "insufficient_quota"})
+"""Failures that a retry cannot change, although their statuses are those of transient failures."""
+
 _SILENT_PHASES = ("first_byte", "idle")
 _DEFAULT_WAIT = 5
 """`retry-after` in seconds if the upstream sent none: Codex gives up at a 429 without one (client 3)."""
@@ -59,6 +63,13 @@ def code_of(error: OpenResponsesError) -> str:
     return error.default_code if error.default_code != "not_found" else "upstream_not_found"
 
 
+def is_final(error: OpenResponsesError) -> bool:
+    """Return whether a retry cannot change a failure, so that a client should not retry it."""
+    if isinstance(error, ProtocolError):  # perhaps a web page: the base URL is wrong
+        return not is_transient(error)
+    return code_of(error) in FINAL
+
+
 def type_of(code: str) -> str:
     return ERROR_TYPES.get(code, "server_error")
 
@@ -73,10 +84,12 @@ def closer_of(error: OpenResponsesError) -> str:
 
 
 def refusal(
-    code: str, message: str, *, param: str | None = None, wait: float | None = None
+    code: str, message: str, *, param: str | None = None, wait: float | None = None, is_final: bool = False
 ) -> RequestRefused:
-    """Return a failure as an HTTP response."""
+    """Return a failure as an HTTP response. `is_final`: tell the client not to retry."""
     headers = []
+    if is_final:  # OpenAI's libraries retry every 429 and 5xx without it
+        headers.append(("x-should-retry", "false"))
     if code == "rate_limit_exceeded" or wait is not None:
         headers.append(("retry-after", str(max(1, math.ceil(_DEFAULT_WAIT if wait is None else wait)))))
     return RequestRefused(status_of(code), code, message, type=type_of(code), param=param, headers=headers)

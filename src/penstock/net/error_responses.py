@@ -13,8 +13,6 @@ from penstock.net.masking import Secrets
 from penstock.protocol.wire import parse
 
 _LONGEST_CODE = 128
-_ADDRESS_CODES = ("", "unknown_url", "method_not_supported")
-"""Codes of servers for a wrong address, if they have one. Any other code is about something else."""
 
 
 def request_id_of(headers: Mapping[str, str], secrets: Secrets) -> str | None:
@@ -33,7 +31,7 @@ def refusal(
     masked = secrets.mask_body(body)
     visible = classify(status, headers, masked)
     message, code = visible.message, _code_in(masked)
-    if advice and failure.code == "not_found" and code in _ADDRESS_CODES:
+    if advice and failure.code == "not_found":
         message = f"{message} ({' '.join(advice.split())})"
     if failure.code == "insufficient_quota":
         code = failure.code  # overrides the server's code: clients must not wait and retry

@@ -23,6 +23,8 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.upstream.refused_keys import FORBIDDEN as UPSTREAM_FORBIDDEN
+from penstock.upstream.refused_keys import UNAUTHORIZED as UPSTREAM_UNAUTHORIZED
 from penstock.upstream.target import Upstream
 
 FIRST_WAIT = 0.25
@@ -92,6 +94,8 @@ def rule_for(error: OpenResponsesError) -> RetryRule:
     """Return the rule for a failure: by its code, else by its class, else by whether it is transient."""
     if error.code in BY_CODE:
         return BY_CODE[error.code]
+    if error.code in (UPSTREAM_UNAUTHORIZED, UPSTREAM_FORBIDDEN) and error.refused_key is None:
+        return FALLBACK  # a gateway reports this about its own upstream: our key is valid
     if _may_have_been_processed(error):
         return OUTCOME_UNKNOWN
     transient = is_transient(error)

@@ -14,7 +14,6 @@ from penstock.dialects.registry import rendered_dialect, unknown
 from penstock.errors import (
     AuthenticationError,
     InvalidRequestError,
-    NotFoundError,
     OpenResponsesError,
     PermissionDeniedError,
 )
@@ -136,8 +135,7 @@ def _refusal_in(dialect: Dialect) -> Refusal:
         status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: str
     ) -> OpenResponsesError:
         error = refusal(status, headers, body, secrets, advice)
-        if error.code != NotFoundError.default_code:  # the URL was not found, not the model
-            error.code = dialect.classify(status, headers, body).code
+        error.code = dialect.classify(status, headers, body).code
         return error
 
     return explain

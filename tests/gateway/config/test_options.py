@@ -135,7 +135,7 @@ def test_a_reload_reports_every_problem_as_one_of_the_settings(file: Path) -> No
         ({"preset": "openai"}, ("OPENAI_API_KEY",), "set OPENAI_API_KEY"),
         ({"preset": "openai", "api_key_env": "MY_KEY"}, ("MY_KEY",), "set MY_KEY"),
         ({"preset": "anthropic"}, (), "set ANTHROPIC_API_KEY"),
-        ({"upstream": "http://127.0.0.1:1"}, (), "name its environment variable with --api-key-env"),
+        ({"upstream": "http://127.0.0.1:1"}, (), "start the gateway with --api-key-env NAME"),
     ],
 )
 def test_a_target_knows_the_variable_of_its_key(

@@ -69,7 +69,7 @@ def test_a_target_that_passes_keys_may_have_none_set() -> None:
         (
             'base_url = "http://127.0.0.1:1"',
             (),
-            "put the name of its environment variable into targets.a.keys",
+            "add the name of the key's variable to targets.a.keys",
         ),
     ],
 )

@@ -99,6 +99,17 @@ def test_a_failure_before_the_first_output_is_answered_by_the_next_target(
     assert (verdict["target"], verdict["upstream_model"]) == ("second", SECOND)
 
 
+@pytest.mark.parametrize(("first", "header"), [(404, "false"), (500, None)])
+def test_a_client_should_retry_unless_no_target_may_recover(
+    penstock: Running, upstream: ScriptedUpstream, first: int, header: str | None
+) -> None:
+    upstream.play(FIRST, [answer(first, b"page not found", "text/plain")])
+    upstream.play(SECOND, [answer(404, b"page not found", "text/plain")])
+    reply = penstock.stream(CHAIN)
+    assert (reply.status, reply.error["code"]) == (502, "upstream_not_found")
+    assert reply.headers.get("x-should-retry") == header
+
+
 def test_a_stream_that_has_begun_continues_at_the_next_target(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:

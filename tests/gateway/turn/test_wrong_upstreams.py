@@ -23,6 +23,11 @@ keys = ["MINE_KEY"]
 [targets.other]
 base_url = "{url}/v1"
 
+[targets.overriding]
+base_url = "{url}/v1"
+keys = ["MINE_KEY"]
+headers = {{ authorization = "$HEADER_VALUE" }}
+
 [targets.passing]
 base_url = "{url}/v1"
 pass_key = true
@@ -34,6 +39,9 @@ base_url = "{url}/v1"
 [models.over-other]
 target = "other"
 
+[models.over-header]
+target = "overriding"
+
 [models.over-passing]
 target = "passing"
 
@@ -42,10 +50,20 @@ target = "openai"
 """
 
 
+FRONT = """
+passthrough = "behind"
+
+[targets.behind]
+base_url = "{url}/v1"
+dialect = "responses"
+keys = ["FRONT_ONE", "FRONT_TWO"]
+"""
+
+
 @pytest.fixture(scope="module")
 def wrong(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder: Path = tmp_path_factory.mktemp("wrong")
-    environment = {"MINE_KEY": SECRET_KEY, "OPENAI_API_KEY": ""}
+    environment = {"MINE_KEY": SECRET_KEY, "HEADER_VALUE": "Bearer of-the-header", "OPENAI_API_KEY": ""}
     with gateway(folder, config=CONFIG.format(url=upstream.url), environment=environment) as running:
         yield running
 
@@ -108,6 +126,28 @@ def test_a_plain_404_is_about_the_address_and_not_the_model(
     assert f"(POST {upstream.url}/v1/chat/completions; check the base URL)" in reply.error["message"]
 
 
+OTHER_404S: dict[str, tuple[dict[str, Any], int, str]] = {
+    "a file": (
+        {"message": "No such File object: f", "type": "invalid_request_error"},
+        400,
+        "invalid_request",
+    ),
+    "no provider": ({"message": "No endpoints found that support tool use."}, 404, "model_not_found"),
+    "our own word": ({"message": "model 'x' was not found", "code": "not_found"}, 404, "model_not_found"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_404S)
+def test_a_404_about_something_else_does_not_blame_the_address(
+    wrong: Running, upstream: ScriptedUpstream, kind: str
+) -> None:
+    error, status, code = OTHER_404S[kind]
+    upstream.play("w7", [answer(404, {"error": error})])
+    reply = wrong.stream("w7")
+    assert (reply.status, reply.error["code"]) == (status, code)
+    assert "base URL" not in reply.error["message"]
+
+
 @pytest.mark.parametrize("content_type", ["text/plain", "", "application/octet-stream", "text/html"])
 def test_a_stream_with_a_wrong_content_type_is_read(
     wrong: Running, upstream: ScriptedUpstream, content_type: str
@@ -121,7 +161,7 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
     "no key": (
         "over-other",
         "",
-        "put the name of its environment variable into targets.other.keys): no",
+        "add the name of the key's variable to targets.other.keys): no",
         "upstream_unauthorized",
     ),
     "no key of a preset": ("over-openai", "", "set OPENAI_API_KEY): no", "upstream_unauthorized"),
@@ -150,12 +190,52 @@ def test_a_401_of_an_upstream_says_which_targets_key_was_refused(
 
 
 def test_the_log_names_the_variable_of_the_refused_key(wrong: Running, upstream: ScriptedUpstream) -> None:
-    upstream.play("w5", [answer(403, {"error": {"message": "not this model"}})])
+    upstream.play("w5", [answer(403, {"error": {"message": "no permission for this model"}})])
     reply = wrong.stream("w5")
     assert (reply.status, reply.error["code"]) == (403, "upstream_forbidden")
     verdict = wrong.verdict(reply.headers["x-request-id"])
     assert (verdict["target"], verdict["refused_keys"]) == ("mine", ["MINE_KEY"])
-    assert "refused the key from MINE_KEY" in verdict["message"]
+    assert "refused keys: MINE_KEY" in verdict["message"]
+
+
+def test_the_log_names_the_header_that_overrides_a_key(wrong: Running, upstream: ScriptedUpstream) -> None:
+    upstream.play("over-header", [answer(401, {"error": {"message": "no"}})])
+    reply = wrong.stream("over-header")
+    assert "(targets.overriding.headers): no" in reply.error["message"]
+    assert wrong.verdict(reply.headers["x-request-id"])["refused_keys"] == ["targets.overriding.headers"]
+
+
+def test_a_403_that_is_not_about_keys_names_none(wrong: Running, upstream: ScriptedUpstream) -> None:
+    upstream.play("w8", [answer(403, {"error": {"message": "Country not supported"}})])
+    reply = wrong.stream("w8")
+    assert (reply.status, reply.error["code"]) == (403, "upstream_forbidden")
+    assert 'refused the request of target "mine" (403): Country not supported' in reply.error["message"]
+    assert "refused_keys" not in wrong.verdict(reply.headers["x-request-id"])
+
+
+CHAINED: dict[str, tuple[str, int]] = {
+    "over-other": ("upstream_unauthorized", 401),
+    "over-openai": ("upstream_forbidden", 403),
+}
+
+
+@pytest.mark.parametrize("model", CHAINED)
+def test_a_gateway_behind_this_one_keeps_its_refusal_and_our_key_is_not_blamed(
+    tmp_path: Path, upstream: ScriptedUpstream, wrong: Running, model: str
+) -> None:
+    code, status = CHAINED[model]
+    upstream.play(model, [answer(status, {"error": {"message": "the key has no permission"}})])
+    environment = {"FRONT_ONE": SECRET_KEY, "FRONT_TWO": "sk-front-two-22222222"}
+    with gateway(tmp_path, config=FRONT.format(url=wrong.url), environment=environment) as front:
+        for _ in range(2):
+            reply = front.stream(model)
+            assert (reply.status, reply.error["code"]) == (status, code)
+            assert reply.error["type"] == "invalid_request"
+            assert reply.error["message"].startswith('target "behind" reports: ')
+            assert "FRONT_" not in reply.error["message"]
+            verdict = front.verdict(reply.headers["x-request-id"])
+            assert verdict["attempts"] == 1  # the other key is not tried
+            assert "refused_keys" not in verdict
 
 
 def test_an_accepted_key_is_not_in_the_log(wrong: Running, upstream: ScriptedUpstream) -> None:

@@ -111,7 +111,7 @@ def _target(options: ServeOptions, environment: Mapping[str, str]) -> UpstreamTa
         key_header=default_key_header(dialect, preset),
         keys=(key,) if key else (),
         key_names=(variable,) if key else (),
-        missing_key=f"set {variable}" if variable else "name its environment variable with --api-key-env",
+        missing_key=f"set {variable}" if variable else "start the gateway with --api-key-env NAME",
         pass_key=not key,
         quirks=preset.quirks if preset else Quirks(),
     )

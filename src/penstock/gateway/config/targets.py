@@ -180,7 +180,7 @@ def _missing_key(name: str, preset: Preset | None) -> str:
     """Return what to do if a key is required and there is none."""
     if preset is not None and preset.key_variable:
         return f"set {preset.key_variable}"
-    return f"put the name of its environment variable into targets.{name}.keys"
+    return f"add the name of the key's variable to targets.{name}.keys"
 
 
 def _is_unset(name: str, environment: _Environment) -> bool:

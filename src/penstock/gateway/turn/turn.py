@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Dialect, Plan, UpstreamRequest
-from penstock.errors import AuthenticationError, DecodeError, OpenResponsesError, PermissionDeniedError
+from penstock.errors import DecodeError, OpenResponsesError
 from penstock.fairness import HEAVY, run_heavy
-from penstock.gateway.refusals import closer_of, code_of, refusal, with_request_id
+from penstock.gateway.refusals import closer_of, code_of, is_final, refusal, with_request_id
 from penstock.gateway.telemetry.logs import log_fault
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.outlets import Outlet
@@ -118,6 +118,7 @@ class Turn:
         "_end",
         "_estimate",
         "_is_accepted",
+        "_is_final",
         "_is_refused",
         "_outlet",
         "_pipeline",
@@ -159,6 +160,8 @@ class Turn:
         before its first step would never run."""
         self._stopped: StopReason | None = None
         self._is_accepted = self._is_refused = False
+        self._is_final = True
+        """Whether a retry cannot change any failure so far."""
         self.tenant, self.id = request.tenant, verdict.response_id
         self.known: list[Diagnostic] = request.diagnostics
         """The diagnostics that are known before the first byte is sent (decision 12)."""
@@ -240,6 +243,7 @@ class Turn:
                     param=error.param,
                     wait=error.retry_after,
                     closer=closer_of(error),
+                    is_final=self._is_final,
                 )
                 error.__traceback__ = None  # its frames hold the answer, which holds the error
             except DecodeError as error:
@@ -260,11 +264,12 @@ class Turn:
                 await self._call(attempt)
             except OpenResponsesError as error:
                 code, target = code_of(error), attempt.upstream.name
+                self._is_final = self._is_final and is_final(error)
                 self._tracer.failure(error)
                 self._context.count_attempt(target, code)
                 self._verdict.upstream_status = error.status or self._verdict.upstream_status
-                if isinstance(error, AuthenticationError | PermissionDeniedError):
-                    self._note_refused_key(attempt)
+                if error.refused_key:  # the log contains no messages of vendors
+                    self._verdict.refused_keys.append(shown(error.refused_key))
                 attempt = None if self._pipeline.has_output else self._attempts.after(error)
                 if attempt is None:
                     raise
@@ -273,11 +278,6 @@ class Turn:
             else:
                 self._context.count_attempt(attempt.upstream.name, "answered")
                 return
-
-    def _note_refused_key(self, attempt: Attempt) -> None:
-        """Log which key it was: the log contains no messages of vendors. A client's own key has no name."""
-        if name := attempt.upstream.keys.name_of(attempt.key):
-            self._verdict.refused_keys.append(shown(name))
 
     async def _call(self, attempt: Attempt) -> None:
         upstream, request, verdict = attempt.upstream, self._request, self._verdict
@@ -340,7 +340,14 @@ class Turn:
             await self._write_end(self._pipeline.finish())
 
     async def _fail(
-        self, code: str, message: str, *, param: str | None = None, wait: float | None = None, closer: str
+        self,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        wait: float | None = None,
+        closer: str,
+        is_final: bool = False,
     ) -> None:
         """Report a failure to the client: by an HTTP status if that is still possible, or in the stream."""
         if self._pipeline.is_over or self._is_refused:
@@ -354,7 +361,7 @@ class Turn:
         self._is_refused = True
         self._verdict.outcome, self._verdict.code = "refused", code
         message = with_request_id(message, self._verdict.request_id)
-        self._outlet.refuse(refusal(code, message, param=param, wait=wait))
+        self._outlet.refuse(refusal(code, message, param=param, wait=wait, is_final=is_final))
 
     async def _write_failure(
         self, code: str, message: str, *, param: str | None = None, wait: float | None = None

@@ -51,7 +51,7 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
     tried: list[str] = []
     """The failed attempts before the last: `target: code`."""
     refused_keys: list[str] = []
-    """Where the keys come from that upstreams have refused: the names of their variables."""
+    """Where the keys come from that upstreams have refused: their variables, or the target's headers."""
     last_event: str = ""
     last_sequence: int = -1
     terminal_sent: bool = False
@@ -86,7 +86,7 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
         where = f" at {self.target}" if self.target else ""
         tokens = f", {self.input_tokens} tokens in, {self.output_tokens} out" if self.output_tokens else ""
         attempts = f", {self.attempts} attempts" if self.attempts > 1 else ""
-        keys = f", refused the key from {', '.join(self.refused_keys)}" if self.refused_keys else ""
+        keys = f", refused keys: {', '.join(self.refused_keys)}" if self.refused_keys else ""
         took = f" in {self.duration_ms / 1000:.2f} s"
         summary = f"{self.model or 'no model'}{where}: {outcome}{took}{tokens}{attempts}{keys}"
         return f"{summary} [{self.request_id}]"
