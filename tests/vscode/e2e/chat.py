@@ -29,6 +29,7 @@ LOADING = f"{SESSION} .chat-response-loading"
 MODEL = f"{SESSION} .model-picker-item"
 EFFORT = f"{MODEL} .model-picker-config"
 PICKER = ".action-widget"
+MODEL_ROW = f"{PICKER} .monaco-list-row.action"
 
 
 class Chat:
@@ -51,18 +52,27 @@ class Chat:
         self.browser.click(f"{MODEL} .model-picker-name")
         self.browser.wait(f"{PICKER} input")
         self.browser.type(name)  # those that were not used lately are folded away until they are looked for
-        self.browser.click(f"{PICKER} .monaco-list-row", name)
+        self._wait_for_rows(name)  # a row that moves while the list is filtered is not clicked
+        self.browser.click(MODEL_ROW, name)
         self.wait_for_model(name)
+
+    def _wait_for_rows(self, name: str) -> None:
+        """Wait until the picker shows only the models with this name."""
+
+        def is_filtered() -> bool:
+            rows = self.browser.texts(MODEL_ROW)
+            return bool(rows) and all(name in row for row in rows)
+
+        self.browser.look(is_filtered)
 
     def show_tooltip(self, name: str, words: str) -> None:
         """Open the picker, and hover over a model until these words are shown."""
         self.browser.click(f"{MODEL} .model-picker-name")
         self.browser.wait(f"{PICKER} input")
         self.browser.type(name)
-        row = f"{PICKER} .monaco-list-row.action"
-        self.browser.look(lambda: len(self.browser.texts(row)) == 1)
+        self._wait_for_rows(name)
         self.browser.hover(f"{PICKER} input")  # a row that comes to the pointer is not hovered over
-        self.browser.hover(row)
+        self.browser.hover(MODEL_ROW)
         self.browser.wait("body", words)
 
     def show_efforts(self) -> None:
