@@ -61,6 +61,9 @@ function packageOf(wheel) {
   throw plainError(NOT_PACKED, { code: 'wheel_not_found' });
 }
 
+/** Returns a package for the log. A URL may contain a password or a token. @param {string} chosen */
+const withoutSecrets = (chosen) => chosen.replace(/:\/\/[^/\s]*@/, '://[key]@').replace(/\?.*/, '?[key]');
+
 /** The version number alone is not enough: it does not change between two builds of a developer. @param {string} wheel */
 const digestOf = (wheel) => createHash('sha256').update(readFileSync(wheel)).digest('hex');
 
@@ -135,7 +138,7 @@ async function createEnvironment(storage, wheel, log) {
   const steps = [
     { title: 'creating an environment', file: base.file, args: [...base.args, ISOLATED, '-m', 'venv', folder] },
     {
-      title: `installing ${chosen === wheel ? path.basename(wheel) : chosen}`,
+      title: `installing ${chosen === wheel ? path.basename(wheel) : withoutSecrets(chosen)}`,
       file: python,
       args: [ISOLATED, '-m', 'pip', 'install', '--disable-pip-version-check', chosen],
     },
@@ -146,7 +149,7 @@ async function createEnvironment(storage, wheel, log) {
     await vscode.window.withProgress(options, async (progress, token) => {
       for (const { title, file, args } of steps) {
         progress.report({ message: title });
-        log.info(`${title}: ${file} ${args.join(' ')}`);
+        log.info(`${title}: ${file} ${args.map((each) => (each === chosen ? withoutSecrets(each) : each)).join(' ')}`);
         await run(file, args, { cwd: storage, token, onLine: (text) => log.trace(text) });
       }
     });

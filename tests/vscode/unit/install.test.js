@@ -97,6 +97,19 @@ test('the setting replaces the wheel that comes with the extension', { skip }, a
   assert.equal(isOutdated(path.join(folder, 'storage'), wheelOf(folder, '1.2.3')), true, 'it has not the wheel');
 });
 
+test('a password or a token in the URL of a package is not logged', { skip }, async (t) => {
+  const folder = folderOf(t);
+  const calls = pythons(t, folder, 'exit 0');
+  withProgress(t, cancellation().token);
+  settings.package = 'penstock @ https://me:hunter2@packages.example/penstock.whl?token=hunter3';
+  t.after(() => delete settings.package);
+  const recorded = log();
+  await createEnvironment(path.join(folder, 'storage'), packed(folder), recorded);
+  assert.ok(calls().at(-2).includes('hunter2'), 'pip needs it');
+  assert.match(JSON.stringify(recorded), /packages\.example/);
+  assert.doesNotMatch(JSON.stringify(recorded), /hunter/);
+});
+
 test('without a wheel nothing is installed, and the error says what to do', { skip }, async (t) => {
   const folder = folderOf(t);
   pythons(t, folder, 'exit 0');
