@@ -302,6 +302,20 @@ def test_an_error_as_text_is_described_by_the_host() -> None:
     run(scenario())
 
 
+def test_an_error_as_text_is_not_part_of_the_code_block_that_it_cut_off() -> None:
+    text, _ = streams.message("msg_1", 0, ["```py\nx = 1"])
+    events = [*streams.response([], [])[:2], *text[:3], FAILED[-1]]
+
+    async def scenario() -> None:
+        received = ReceivedParts()
+        async with scripted_provider(streamed(events), host=Host(errors_as_text=True)) as (provider, _):
+            with pytest.raises(ServerError):
+                await provider.provide_response(MODEL, HELLO, progress=received)
+        assert received.text.startswith("```py\nx = 1\n```\n\n**Error:** ")
+
+    run(scenario())
+
+
 def test_a_follow_up_that_fails_in_the_stream_is_repeated_before_its_error_is_text() -> None:
     lost = {"code": "previous_response_not_found", "message": "gone"}
     failed = {"type": "response.failed", "response": {"id": "resp_2", "status": "failed", "error": lost}}

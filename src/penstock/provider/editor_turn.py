@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from penstock.errors import OpenResponsesError
 from penstock.parts.adapter import Log, OpenResponsesStreamAdapter
 from penstock.parts.citations import Citations
+from penstock.parts.fences import closing_fence
 from penstock.parts.item_parts import Thinking
 from penstock.parts.markers import USAGE, history_of, marker_part
 from penstock.parts.messages import SystemRole
@@ -114,8 +115,10 @@ class EditorTurn:
         await self._report(self._adapter.end(error))
         if self.host.errors_as_text:
             # Here and not in the adapter: an attempt may fail and be repeated before the user sees anything.
-            text = self.host.describe_error(error, self._model)
-            await self._report_own([error_part(text)])
+            message = self.host.describe_error(error, self._model)
+            shown = "".join(part.value for part in self._reported if isinstance(part, TextPart))
+            fence = closing_fence(shown)  # an answer that was cut off in a code block would contain the error
+            await self._report_own([*([TextPart(fence)] if fence else []), error_part(message)])
 
     def _new_adapter(self) -> OpenResponsesStreamAdapter:
         return OpenResponsesStreamAdapter(
