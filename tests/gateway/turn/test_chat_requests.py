@@ -7,22 +7,31 @@ import json
 import pytest
 
 from tests.gateway.running import Json, Running
+from tests.gateway.upstream import ScriptedUpstream, said, streamed
 from tests.gateway.websocket_client import talking
 from tests.protocol.chat_habits import BOTH_FORMS, HABITS, HARMLESS, Habit, written
+
+MODEL = "reads-responses"
+"""It answers at once, unlike the demo model."""
 
 PATHS = ("/v1/responses", "/v1/responses/input_tokens", "/v1/responses/compact")
 
 
+@pytest.fixture(autouse=True)
+def answering(upstream: ScriptedUpstream) -> None:
+    upstream.play(MODEL, streamed(*said("Yes.")))
+
+
 @pytest.mark.parametrize("habit", HABITS.values(), ids=HABITS)
 def test_a_chat_habit_gets_a_400_whose_example_is_accepted(penstock: Running, habit: Habit) -> None:
-    refused = penstock.ask({"model": "demo", **habit.fields})
+    refused = penstock.ask({"model": MODEL, **habit.fields})
     assert refused.status == 400
     assert refused.error["code"] == "invalid_request"
     assert refused.error["param"] == habit.param
     examples = written(refused.error["message"])
     assert examples
     for example in examples:
-        accepted = penstock.ask({"model": "demo", "input": "Hi", **example})
+        accepted = penstock.ask({"model": MODEL, "input": "Hi", **example})
         assert accepted.status == 200
         assert accepted.json["status"] == "completed"
 
@@ -40,11 +49,11 @@ def test_a_chat_habit_over_a_websocket_is_one_envelope_and_the_socket_stays_usab
     penstock: Running, habit: Habit
 ) -> None:
     with talking(penstock) as talk:
-        talk.socket.send(json.dumps({"type": "response.create", "model": "demo", **habit.fields}))
+        talk.socket.send(json.dumps({"type": "response.create", "model": MODEL, **habit.fields}))
         (refused,) = talk.events()
         assert (refused["status"], refused["error"]["param"]) == (400, habit.param)
         (example, *_) = written(refused["error"]["message"])
-        talk.ask(**{"input": "Hi", **example})
+        talk.ask(**{"model": MODEL, "input": "Hi", **example})
         assert talk.events()[-1]["type"] == "response.completed"
 
 
@@ -55,7 +64,7 @@ def test_a_message_of_a_tool_is_not_added_to_a_conversation(penstock: Running) -
 
 @pytest.mark.parametrize("name", BOTH_FORMS)
 def test_a_request_in_both_forms_is_answered_with_a_diagnostic(penstock: Running, name: str) -> None:
-    reply = penstock.ask({"model": "demo", **BOTH_FORMS[name]})
+    reply = penstock.ask({"model": MODEL, **BOTH_FORMS[name]})
     assert reply.status == 200
     (message,) = [each["message"] for each in reply.json["diagnostics"] if each["code"] == "chat_field"]
     assert message.startswith(f"`{name}` is a field of Chat Completions")
@@ -63,7 +72,7 @@ def test_a_request_in_both_forms_is_answered_with_a_diagnostic(penstock: Running
 
 @pytest.mark.parametrize("fields", HARMLESS.values(), ids=HARMLESS)
 def test_what_means_the_same_in_both_apis_is_accepted(penstock: Running, fields: Json) -> None:
-    reply = penstock.ask({"model": "demo", **fields})
+    reply = penstock.ask({"model": MODEL, **fields})
     assert reply.status == 200
     assert "chat_field" not in [each["code"] for each in reply.last.get("diagnostics", [])]
 
@@ -74,4 +83,4 @@ def test_chat_completions_itself_says_where_to_go_and_what_to_write(penstock: Ru
     assert (refused.status, refused.error["code"]) == (400, "unsupported_api")
     assert "POST /v1/responses" in refused.error["message"]
     (example,) = written(refused.error["message"])
-    assert penstock.ask({"model": "demo", **example}).status == 200
+    assert penstock.ask({"model": MODEL, **example}).status == 200
