@@ -37,7 +37,6 @@ from penstock.tools.call_ids import (
     ORPHAN_OUTPUT,
     UniqueIds,
     fitting,
-    is_hashed,
     original,
 )
 from penstock.tools.families import answered_call_id, arguments_of, call_id_of, content_of
@@ -257,8 +256,7 @@ class _HistoryBuilder:
             return
         upstream_id = self._upstream_ids.first_free(original(call_id), call_id)
         self._call_ids[call_id] = upstream_id
-        if is_hashed(upstream_id, given):
-            self._diagnostics.add("long_call_id", length=str(len(given)), id=upstream_id)
+        self._diagnostics.add_long_call_id(upstream_id, given)
         arguments = self._bounded(arguments_of(item))
         self._pieces.append(Call(upstream_id, self._plan.tools.upstream_name_of(item), arguments))
 

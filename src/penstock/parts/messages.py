@@ -50,7 +50,7 @@ from penstock.protocol.items import FunctionCall, FunctionCallOutput, Item, Mess
 from penstock.protocol.tools import FunctionTool, ToolChoice
 from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, is_hashed
+from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT
 
 SystemRole = Literal["system", "developer"]
 """The role of system messages (decision 25)."""
@@ -261,8 +261,7 @@ class _Translator:
                 "repeated_call", f"the call {part.call_id!r} appears more than once; it was sent once"
             )
             return
-        if is_hashed(exchange.wire_id, given := from_editor(part.call_id)):
-            self._diagnostics.add("long_call_id", length=str(len(given)), id=exchange.wire_id)
+        self._diagnostics.add_long_call_id(exchange.wire_id, from_editor(part.call_id))
         self._end_message()
         call = FunctionCall(
             call_id=exchange.wire_id, name=self._valid_name(part.name), arguments=self._arguments(part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.protocol.errors import Diagnostic
+from penstock.tools.call_ids import is_hashed
 
 Report = Callable[[str, str], None]
 """Records a diagnostic: its code and its message."""
@@ -62,6 +63,11 @@ class Diagnostics:
     def add(self, code: str, **details: str) -> None:
         """Record a diagnostic of the machine, with the values for its message."""
         self.report(code, MESSAGES[code].format(**details))
+
+    def add_long_call_id(self, call_id: str, given: str) -> None:
+        """Record a call whose given id had to be replaced by its hash, if it had to be (decision 7)."""
+        if is_hashed(call_id, given):
+            self.add("long_call_id", length=str(len(given)), id=call_id)
 
     def report(self, code: str, message: str) -> None:
         """Record a diagnostic with a message of the caller's own."""

@@ -42,7 +42,6 @@ from penstock.tools.call_ids import (
     ORPHAN_OUTPUT,
     UniqueIds,
     fitting,
-    is_hashed,
     original,
 )
 from penstock.tools.families import answered_call_id, arguments_of, call_id_of, content_of
@@ -182,8 +181,7 @@ class InputItems:
         # In a flat list, two calls with one id are ambiguous, so a suffix that is needed stays.
         upstream_id = self._upstream_ids.first_free(original(call_id), call_id, separator="-pk")
         self._call_ids[call_id] = upstream_id
-        if is_hashed(upstream_id, given := call_id_of(item)):
-            self._diagnostics.add("long_call_id", length=str(len(given)), id=upstream_id)
+        self._diagnostics.add_long_call_id(upstream_id, call_id_of(item))
         self._types[call_id] = item.type if self._is_original else "function_call"
         output = self._outputs.get(call_id)
         if output is None:

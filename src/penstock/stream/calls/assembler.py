@@ -23,7 +23,7 @@ from penstock.stream.calls.trailing_arguments import TrailingKind
 from penstock.stream.deltas import Key, ToolCallDelta
 from penstock.stream.diagnostics import Diagnostics
 from penstock.stream.output import COMPLETED, INCOMPLETE, Output
-from penstock.tools.call_ids import CallIds, is_hashed
+from penstock.tools.call_ids import CallIds
 from penstock.tools.families import FAMILIES
 from penstock.tools.family import ToolIdentity
 from penstock.tools.identity import ToolIdentityMap
@@ -128,8 +128,7 @@ class ToolCallAssembler:
     def _distinct(self, id: str) -> str:
         """Return the client's id for a call; report an upstream's id that had to be hashed (decision 7)."""
         call_id = self._call_ids.distinct(id)
-        if is_hashed(call_id, id):
-            self._diagnostics.add("long_call_id", length=str(len(id)), id=call_id)
+        self._diagnostics.add_long_call_id(call_id, id)
         return call_id
 
     def feed(self, delta: ToolCallDelta) -> list[Event]:
