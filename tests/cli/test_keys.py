@@ -55,6 +55,17 @@ def test_a_new_key_is_shown_once_and_gives_access(folder: Path) -> None:
     assert found.name == "laptop"
 
 
+def test_the_file_that_the_environment_names_is_changed_listed_and_checked(folder: Path) -> None:
+    file = folder / "elsewhere.toml"
+    (folder / "penstock.toml").write_text('[server]\nport = 9000\n')
+    assert penstock("keys", "create", "laptop", PENSTOCK_CONFIG=str(file)).returncode == 0
+    assert 'name = "laptop"' in file.read_text()
+    assert penstock("keys", "list", PENSTOCK_CONFIG=str(file)).stdout == "laptop\n"
+    checked = penstock("config", "check", PENSTOCK_CONFIG=str(file))
+    assert f"{file} is valid" in checked.stderr
+    assert penstock("keys", "list", "--config", "penstock.toml", PENSTOCK_CONFIG=str(file)).returncode == 1
+
+
 def test_the_rest_of_the_file_and_its_mode_stay(folder: Path) -> None:
     file = folder / "penstock.toml"
     file.write_bytes(KEPT)

@@ -21,9 +21,9 @@ _USAGE = "penstock config check [FILE]"
 _DESCRIPTION = """\
 Read a configuration as `penstock serve` would, and report every error with its
 line and how to fix it. If there are none, print a summary: targets, models,
-aliases and client keys. Secrets are not shown. Without FILE, penstock.toml in
-the current folder or in ~/.config/penstock is checked. docs/configuration.md
-describes all settings."""
+aliases and client keys. Secrets are not shown. Without FILE, the file that
+PENSTOCK_CONFIG names is checked, or penstock.toml in the current folder or in
+~/.config/penstock. docs/configuration.md describes all settings."""
 
 _EPILOG = """\
 examples:

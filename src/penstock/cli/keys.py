@@ -15,9 +15,9 @@ _USAGE = "penstock keys create|list|remove [NAME] [--config FILE]"
 _DESCRIPTION = """\
 Manage the keys of a gateway's clients. The configuration file contains only a
 hash of each key; the key itself is shown once, when it is created. Without
---config, the file is the one that `penstock serve` would read: penstock.toml in
-the current folder or in ~/.config/penstock. If there is none, `create` creates
-it in the current folder."""
+--config, the file is the one that `penstock serve` would read: the one that
+PENSTOCK_CONFIG names, or penstock.toml in the current folder or in
+~/.config/penstock. If there is none, `create` creates it in the current folder."""
 
 _EPILOG = """\
 examples:

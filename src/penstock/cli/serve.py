@@ -38,8 +38,13 @@ examples:
                         many upstreams, fallback, keys: docs/configuration.md
 
 Without --config, penstock.toml is read from the current folder or from
-~/.config/penstock if it exists. Command-line options override the file. SIGHUP
-reloads it; SIGTERM lets running turns finish, then stops the gateway.
+~/.config/penstock if it exists. SIGHUP reloads it; SIGTERM lets running turns
+finish, then stops the gateway.
+
+environment variables, which override the file and are overridden by options:
+  PENSTOCK_CONFIG  the configuration file, as --config
+  PENSTOCK_HOST    the address to listen on, as --host
+  PENSTOCK_PORT    the port, as --port
 
 exit codes:
   0  the gateway was stopped

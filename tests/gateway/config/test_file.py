@@ -150,7 +150,7 @@ targets = ["one", "two"]
     assert (caught.value.line, caught.value.file) == (1, "penstock.toml")
 
 
-def test_the_file_is_found_in_the_working_folder_or_the_users_settings(tmp_path: Path) -> None:
+def test_the_file_is_the_named_one_or_in_the_working_folder_or_the_users_settings(tmp_path: Path) -> None:
     here, config, home = tmp_path / "here", tmp_path / "config", tmp_path / "home"
     environment = {"XDG_CONFIG_HOME": str(config), "HOME": str(home)}
     here.mkdir()
@@ -166,6 +166,10 @@ def test_the_file_is_found_in_the_working_folder_or_the_users_settings(tmp_path:
     (here / "penstock.toml").touch()
     assert find_config(here, environment) == here / "penstock.toml"
     assert find_config(here, {}) == here / "penstock.toml"
+    assert find_config(here, {**environment, "PENSTOCK_CONFIG": " "}) == here / "penstock.toml"
+    named = tmp_path / "named.toml"
+    assert find_config(here, {**environment, "PENSTOCK_CONFIG": str(named)}) == named
+    assert find_config(here, {"PENSTOCK_CONFIG": "other.toml"}) == here / "other.toml"
 
 
 def test_a_file_that_cannot_be_read_is_an_error_without_a_line(tmp_path: Path) -> None:

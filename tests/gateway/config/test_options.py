@@ -50,6 +50,24 @@ def test_options_override_the_file_and_the_rest_of_it_stays(file: Path) -> None:
     assert read() == Settings()
 
 
+def test_variables_override_the_file_and_options_override_variables(file: Path) -> None:
+    environment = {"PENSTOCK_HOST": "127.0.0.3", "PENSTOCK_PORT": " 0 "}
+    settings = settings_from(ServeOptions(), file, environment)
+    assert (settings.host, settings.port) == ("127.0.0.3", 0)
+    assert settings_from(ServeOptions(), None, environment).host == "127.0.0.3"
+    settings = settings_from(ServeOptions(host="127.0.0.4", port=5), file, environment)
+    assert (settings.host, settings.port) == ("127.0.0.4", 5)
+    settings = settings_from(ServeOptions(), file, {"PENSTOCK_HOST": "", "PENSTOCK_PORT": ""})
+    assert (settings.host, settings.port) == ("127.0.0.2", 1234)
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "65536", "80 80", "٣"])
+def test_a_variable_that_is_not_a_port_is_refused_unless_an_option_overrides_it(text: str) -> None:
+    with pytest.raises(OptionError, match="PENSTOCK_PORT: must be a number from 0 to 65535"):
+        settings_from(ServeOptions(), None, {"PENSTOCK_PORT": text})
+    assert settings_from(ServeOptions(port=1), None, {"PENSTOCK_PORT": text}).port == 1
+
+
 def test_an_upstream_without_models_takes_every_name() -> None:
     settings = read(upstream="http://127.0.0.1:8999")
     assert settings.passthrough == "upstream"

@@ -36,6 +36,8 @@ from penstock.stream.accents import ACCENTS
 from penstock.upstream.http import HttpUpstream
 
 NAME = "penstock.toml"
+CONFIG_VARIABLE = "PENSTOCK_CONFIG"
+"""The environment variable that names the file, unless an option does."""
 
 SERVER = (
     *("host", "port", "tls_cert", "tls_key", "log_level", "store", "record", "websocket"),
@@ -74,7 +76,10 @@ _ELSEWHERE = {
 
 
 def find_config(cwd: Path, environment: Mapping[str, str]) -> Path | None:
-    """Return the default configuration file: in this folder, otherwise in the user's configuration folder."""
+    """Return the default configuration file: the one that the environment names, whether or not it exists;
+    otherwise the one in this folder or in the user's configuration folder."""
+    if named := environment.get(CONFIG_VARIABLE, "").strip():
+        return cwd / named
     places = [cwd / NAME]
     # The XDG specification says that a relative path must be ignored.
     if (folder := Path(environment.get("XDG_CONFIG_HOME", ""))).is_absolute():

@@ -1,4 +1,7 @@
-"""Merge the options of `penstock serve` with a configuration file into `Settings`; options override it."""
+"""Merge the options of `penstock serve` with a configuration file into `Settings`.
+
+Options override environment variables, and these override the file.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,16 @@ from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
 
+HOST_VARIABLE = "PENSTOCK_HOST"
+PORT_VARIABLE = "PENSTOCK_PORT"
+HIGHEST_PORT = 65535
+
 _TARGET = "upstream"
 """The name of the target that the options describe, if it has no preset."""
 
 
 class OptionError(PenstockError):
-    """An invalid option; the message contains its name and what to do."""
+    """An invalid option or variable; the message contains its name and what to do."""
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -49,8 +56,8 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
     """Return the settings; raise `ConfigError` for errors in the file, `OptionError` for invalid options."""
     settings = load_settings(file, environment) if file else Settings()
     named = {
-        "host": options.host,
-        "port": options.port,
+        "host": options.host or environment.get(HOST_VARIABLE, "").strip() or None,
+        "port": _port(environment) if options.port is None else options.port,
         "log_level": options.log_level,
         "store": options.store,
         "record": options.record,
@@ -67,6 +74,15 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
             "Create a key first: penstock keys create NAME"
         )
     return settings
+
+
+def _port(environment: Mapping[str, str]) -> int | None:
+    text = environment.get(PORT_VARIABLE, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) > HIGHEST_PORT:
+        raise OptionError(f"{PORT_VARIABLE}: must be a number from 0 to {HIGHEST_PORT}; 0 picks a free port")
+    return int(text)
 
 
 def reloaded_settings(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:
