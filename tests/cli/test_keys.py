@@ -57,7 +57,7 @@ def test_a_new_key_is_shown_once_and_gives_access(folder: Path) -> None:
 
 def test_the_file_that_the_environment_names_is_changed_listed_and_checked(folder: Path) -> None:
     file = folder / "elsewhere.toml"
-    (folder / "penstock.toml").write_text('[server]\nport = 9000\n')
+    (folder / "penstock.toml").write_text("[server]\nport = 9000\n")
     assert penstock("keys", "create", "laptop", PENSTOCK_CONFIG=str(file)).returncode == 0
     assert 'name = "laptop"' in file.read_text()
     assert penstock("keys", "list", PENSTOCK_CONFIG=str(file)).stdout == "laptop\n"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ import pytest
 from penstock.cli import OK, PROBLEM, UsageError, build_parser, serve
 from penstock.errors import StoreError
 from penstock.gateway import server
+from penstock.gateway.config.file import load_settings
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry import logs
+from penstock.store.memory import MemoryStore
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +49,7 @@ class FakeServer:
         *,
         own: socket.socket | None,
         ready: Callable[[str], None],
+        announce: Callable[[str, Gateway], Coroutine[Any, Any, None]],
         reload: Callable[[], Any],
     ) -> list[str]:
         assert own is None, "there is no TLS"
@@ -52,42 +58,27 @@ class FakeServer:
             if self._error is not None:
                 raise self._error
             ready(self.url)
+            asyncio.run(self._announce(announce))
             self.reloaded = reload()
             return self._lost
 
+    async def _announce(self, announce: Callable[[str, Gateway], Coroutine[Any, Any, None]]) -> None:
+        settings = load_settings(Path("penstock.toml"), {}) if Path("penstock.toml").exists() else Settings()
+        await announce(self.url, Gateway(settings, store=MemoryStore()))
 
-def test_the_url_and_three_commands_are_printed(
+
+def test_the_first_line_is_the_url_alone_and_the_banner_follows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path("penstock.toml").write_text('[server]\nstore = "none"\n')
     fake = FakeServer(monkeypatch)
     assert serve.run(options("--port", "0")) == OK
-    first, _, _, stream, chat, models, *_ = capsys.readouterr().out.splitlines()
+    first, *others = capsys.readouterr().out.splitlines()
     assert first == f"Penstock is ready at {fake.url}/v1"
-    assert f"curl -sN {fake.url}/v1/responses -H" in stream
-    assert chat == f"  penstock chat --base-url {fake.url}/v1 --model demo"
-    assert models == f"  curl -s {fake.url}/v1/models"
-
-
-def test_with_keys_the_commands_send_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-    Path("penstock.toml").write_text(f'[[keys]]\nname = "laptop"\nhash = "sha256:{digest}"\n')
-    FakeServer(monkeypatch)
-    assert serve.run(options("--port", "0")) == OK
-    text = capsys.readouterr().out
-    assert "/v1 (configuration: " in text
-    assert text.count('"authorization: Bearer $PENSTOCK_KEY"') == 2
-    assert "--api-key-env PENSTOCK_KEY" in text
-
-
-def test_a_command_outside_the_path_is_shown_as_it_was_called(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(sys, "argv", [str(tmp_path / ".venv/bin/penstock"), "serve"])
-    FakeServer(monkeypatch)
-    serve.run(options("--port", "0"))
-    assert "\n  .venv/bin/penstock chat --base-url" in capsys.readouterr().out
+    assert "  settings  ~/penstock.toml" in others
+    assert "  store     in memory: responses are lost when the gateway stops" in others
+    assert f"  curl -sN {fake.url}/v1/responses \\" in others
+    assert f"  penstock chat --base-url {fake.url}/v1 --model demo" in others
 
 
 def test_the_ready_file_has_the_url_and_an_old_one_is_removed(

@@ -58,16 +58,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
+        discard_output()
         return OUTPUT_CLOSED
     except OSError as error:  # commands report unreadable input as UsageError, so this is the output
-        _discard_output()
+        discard_output()
         print(f"penstock: cannot write the output: {error.strerror or error}", file=sys.stderr)
         return USAGE
     return code
 
 
-def _discard_output() -> None:
+def discard_output() -> None:
     """Redirect stdout to the null device, so that Python's flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

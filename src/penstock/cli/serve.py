@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
+from penstock.cli.terminal import Terminal
 from penstock.dialects.registry import RENDERED
 from penstock.formatting import counted
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from penstock.gateway.config.options import ServeOptions
+    from penstock.gateway.gateway import Gateway
     from penstock.gateway.settings import Settings
 
 _USAGE = "penstock serve [--upstream URL] [--preset NAME] [--model NAME] [options]"
@@ -179,7 +179,8 @@ def _serve(
         lambda: open_app(settings, url=url),
         listening,
         own=own,
-        ready=lambda url: _announce(url, settings, path, ready_file),
+        ready=lambda url: _ready(url, ready_file),
+        announce=lambda url, gateway: _announce(url, gateway, path),
         reload=lambda: reloaded_settings(given, path, os.environ),
     )
 
@@ -202,24 +203,11 @@ def _with_advice(error: Exception) -> str:
     return f"{error}{advice}"
 
 
-def _announce(url: str, settings: Settings, path: Path | None, ready_file: Path | None) -> None:
-    """Print the URL and three commands to try, and write the ready file."""
-    model = settings.default_model or "demo"
-    key = ' -H "authorization: Bearer $PENSTOCK_KEY"' if settings.keys else ""
-    chat = f"{_command()} chat --base-url {url}/v1 --model {model}"
-    body = f'{{"model": "{model}", "input": "Hello!", "stream": true}}'
-    lines = [
-        f"Penstock is ready at {url}/v1" + (f" (configuration: {path})" if path else ""),
-        "",
-        "Try:",
-        f"  curl -sN {url}/v1/responses{key} -H 'content-type: application/json' -d '{body}'",
-        f"  {chat}" + (" --api-key-env PENSTOCK_KEY" if settings.keys else ""),
-        f"  curl -s {url}/v1/models{key}",
-        "",
-    ]
-    with suppress(OSError):  # stdout may be closed; the gateway still serves requests
-        sys.stdout.write("\n".join(lines) + "\n")
-        sys.stdout.flush()
+def _ready(url: str, ready_file: Path | None) -> None:
+    """Print the line that programs wait for, and write the ready file."""
+    from penstock.cli.banner import write
+
+    write([f"Penstock is ready at {url}/v1"])
     if ready_file is not None:
         # Replace atomically, so that a waiting process never reads half of it.
         temporary = ready_file.with_name(ready_file.name + ".new")
@@ -227,9 +215,12 @@ def _announce(url: str, settings: Settings, path: Path | None, ready_file: Path 
         temporary.replace(ready_file)
 
 
-def _command() -> str:
-    """Return how this command was invoked, so that the printed commands work even if it is not on PATH."""
-    program = Path(sys.argv[0])
-    if program.name != "penstock" or shutil.which("penstock") == str(program.absolute()):
-        return "penstock"
-    return os.path.relpath(program) if program.is_absolute() else str(program)
+async def _announce(url: str, gateway: Gateway, path: Path | None) -> None:
+    from penstock.cli.banner import ServedGateway, announce, store_in_words
+    from penstock.gateway.storage import default_path
+    from penstock.store.memory import MemoryStore
+
+    settings = gateway.services.settings
+    is_in_memory = isinstance(gateway.store, MemoryStore)
+    store = store_in_words(settings, default_path(os.environ), is_in_memory=is_in_memory)
+    await announce(ServedGateway(url=url, settings=settings, file=path, store=store), Terminal())

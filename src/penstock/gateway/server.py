@@ -153,13 +153,15 @@ def run(
     *,
     own: socket.socket | None = None,
     ready: Callable[[str], None],
+    announce: Callable[[str, Gateway], Awaitable[None]] | None = None,
     reload: Callable[[], Settings],
 ) -> list[str]:
     """Serve until a signal stops the process. Return the ids of the responses that are lost, because they
     could not be written to the store.
 
     `open_app` is called on the gateway's event loop; `own` is a socket without TLS for the gateway's requests
-    to itself; `ready` is called with the URL; `reload` reads the settings again.
+    to itself; `ready` is called with the URL; `announce` runs beside the gateway from then on, until it ends
+    or the gateway stops; `reload` reads the settings again.
     """
 
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -179,14 +181,26 @@ def run(
             await server.listen(listening)
             if own is not None:
                 await server.listen(own, is_private=True)
-            ready(url_of(listening, "https" if server.tls else "http"))
+            url = url_of(listening, "https" if server.tls else "http")
+            ready(url)
+            announcing = asyncio.create_task(_reported(announce(url, gateway))) if announce else None
             await server.stopped()
+            if announcing is not None:
+                announcing.cancel()
         if not signals.is_forced:
             await gateway.drain()  # for turns without a client
         return await gateway.aclose()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve())
+
+
+async def _reported(work: Awaitable[None]) -> None:
+    """Run work that the gateway does not depend on; log a fault in it."""
+    try:
+        await work
+    except Exception as error:
+        log_fault(error, "")
 
 
 def server_of(app: GatewayApp) -> Server:

@@ -16,6 +16,7 @@ __all__ = [
     "PRESETS",
     "Preset",
     "as_markdown",
+    "example_models",
     "fingerprint",
     "preset",
     "supports_responses",
@@ -54,6 +55,12 @@ def target_for(
 def fingerprint(key: str) -> str:
     """Return a hash that identifies a key without revealing it."""
     return sha256(key.encode()).hexdigest()[:16] if key else ""
+
+
+def example_models(preset: str) -> tuple[str, ...]:
+    """Return the names of a vendor's example models. Some rows describe them in words instead."""
+    names = vendor_facts(preset).models.split(", ")
+    return tuple(name for name in names if name and " " not in name)
 
 
 def as_markdown() -> str:
