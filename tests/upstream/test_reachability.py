@@ -34,7 +34,7 @@ async def _check(script: Script, limit: float, settings: dict[str, Any]) -> Targ
 def test_the_models_that_can_chat_are_listed() -> None:
     status = check(answer(200, LIST))
     assert status.models == ("old", "new")
-    assert len(status.entries) == 3
+    assert status.entries == LIST["data"]
     assert (status.problem, status.sentence, status.is_refused) == ("", "", False)
 
 
@@ -68,6 +68,10 @@ def test_a_refused_key_is_named_by_its_variable(settings: dict[str, Any], senten
 )
 def test_a_server_without_a_list_can_be_reached(step: Any) -> None:
     assert check(step) == TargetStatus(target="mine")
+
+
+def test_an_empty_list_is_a_list() -> None:
+    assert check(answer(200, {"object": "list", "data": None})).entries == []
 
 
 def test_a_server_that_does_not_answer_cannot_be_reached() -> None:

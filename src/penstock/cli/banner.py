@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -25,7 +24,7 @@ from penstock.cli.terminal import Terminal
 from penstock.dialects.presets import PRESETS
 from penstock.formatting import counted
 from penstock.gateway.settings import DEMO, EVERY, Settings
-from penstock.upstream.reachability import LIMIT, TargetStatus, by_preference, check_target
+from penstock.upstream.reachability import LIMIT, PLAIN_NAME, TargetStatus, by_preference, check_target
 from penstock.upstream.target import UpstreamTarget
 
 PATIENCE = 1.0
@@ -36,8 +35,6 @@ _NO_FILE = "built in; penstock init writes a penstock.toml"
 _LABEL = 10
 _MOST_TARGETS = 8
 _MOST_MODELS = 6
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.:/@+-]*", re.ASCII)
-"""Model names that may stand in a command. An upstream could list anything."""
 
 
 class ServedGateway(Struct, frozen=True, kw_only=True):
@@ -206,7 +203,7 @@ def model_to_try(settings: Settings, statuses: Mapping[str, TargetStatus]) -> st
     if target is None or (status is not None and status.problem):
         return DEMO
     names = by_preference(target.preset, status.models if status else ())
-    return next((name for name in names if _PLAIN_NAME.fullmatch(name)), DEMO)
+    return next((name for name in names if PLAIN_NAME.fullmatch(name)), DEMO)
 
 
 def _commands(gateway: ServedGateway, statuses: Mapping[str, TargetStatus]) -> Iterator[list[str]]:

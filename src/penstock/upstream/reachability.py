@@ -6,6 +6,7 @@ Listing costs nothing and changes nothing, so it may be done when a gateway star
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -18,6 +19,9 @@ from penstock.protocol.content import JsonObject
 from penstock.upstream.http import listing_config
 from penstock.upstream.target import UpstreamTarget
 
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.:/@+-]{0,199}", re.ASCII)
+"""Names of models that may stand in commands and configuration files. A server may list anything."""
+
 LIMIT = 5.0
 """Seconds for an answer. A server on this machine answers in milliseconds, a vendor within a second."""
 
@@ -28,8 +32,8 @@ class TargetStatus(Struct, frozen=True, kw_only=True):
     target: str
     models: tuple[str, ...] = ()
     """The models that can chat, as it lists them; empty if it has no list."""
-    entries: Sequence[JsonObject] = ()
-    """The list itself."""
+    entries: Sequence[JsonObject] | None = None
+    """The list itself; None if it has none."""
     problem: str = ""
     """What is wrong and what to do, after the name of the target; empty if it answered as it should. It
     contains no secret and no text of the server."""
