@@ -17,9 +17,12 @@ from typing import Any
 import pytest
 import uvicorn
 
-from penstock.application import Application
+from penstock.application import Application, private_gateway
+from penstock.client.client import OpenResponsesClient
+from penstock.client.config import ClientConfig
 from penstock.gateway.http.asgi import Message, Receive, Send
-from penstock.gateway.settings import Limits, Settings
+from penstock.gateway.settings import ClientKey, Limits, Settings
+from penstock.protocol.request import CreateResponse
 from penstock.upstream.target import UpstreamTarget
 from tests.client.server import run
 
@@ -200,3 +203,31 @@ def test_a_background_turn_does_not_prevent_shutdown(tmp_path: Path) -> None:
     assert (
         lifespan(Application(settings, environment={}), request)[-1]["type"] == "lifespan.shutdown.complete"
     )
+
+
+def test_a_private_gateway_needs_no_key_and_writes_no_file(tmp_path: Path) -> None:
+    key = ClientKey(name="laptop", digest=b"0" * 32)
+    settings = Settings(host="0.0.0.0", keys=(key,), store=str(tmp_path / "responses.sqlite"), record=True)
+
+    async def test() -> None:
+        async with private_gateway(settings, environment={}) as url:
+            assert url.startswith("http://127.0.0.1:")
+            async with OpenResponsesClient(ClientConfig(url)) as client:
+                assert [model["id"] for model in await client.models()] == ["demo"]
+
+    run(test())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_private_gateway_ends_with_its_turns() -> None:
+    async def test() -> None:
+        async with private_gateway(Settings(), environment={}) as url:
+            client = OpenResponsesClient(ClientConfig(url, retries=0, resumes=0))
+            request = CreateResponse(model="demo", input="Answer slowly, with 500 words.")
+            stream = client.stream(request)
+            assert (await anext(stream)).type == "response.created"
+        types = [event.type async for event in stream]
+        assert types[-1] == "response.failed"
+        await client.aclose()
+
+    run(test())

@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
 
 from penstock.editor.route import editor_routes, own_url
 from penstock.errors import PenstockError
@@ -16,7 +19,8 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.sealing import load_sealer
 from penstock.gateway.http.asgi import Message, Receive, Send
 from penstock.gateway.settings import Settings
-from penstock.gateway.storage import open_gateway_store, secret_folder
+from penstock.gateway.storage import NONE, open_gateway_store, secret_folder
+from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 
 
 async def open_app(
@@ -35,6 +39,32 @@ async def open_app(
         await store.aclose()
         raise
     return GatewayApp(gateway, editor_routes(url or own_url(settings.host, settings.port)))
+
+
+@asynccontextmanager
+async def private_gateway(
+    settings: Settings, *, environment: Mapping[str, str] = os.environ
+) -> AsyncIterator[str]:
+    """Run a gateway on the running event loop, at a free port of this machine; yield its URL without `/v1`.
+
+    It has the targets and models of the settings, but no client keys, no TLS and only an in-memory store.
+    """
+    from penstock.gateway.server import listen, server_of, url_of  # not needed behind another server
+
+    settings = replace(settings, host="127.0.0.1", keys=(), tls_cert="", tls_key="", store=NONE, record=False)
+    with listen(settings.host, 0) as listening:
+        url = url_of(listening)
+        app = await open_app(settings, url=url, environment=environment)
+        server = server_of(app)
+        await server.listen(listening)
+        try:
+            yield url
+        finally:
+            server.stop()
+            app.gateway.turns.stop(SHUTTING_DOWN)
+            await app.gateway.drain()
+            server.abort()
+            await app.gateway.aclose()
 
 
 class Application:
