@@ -93,6 +93,7 @@ class Newcomer:
     def _run(self, command: str) -> None:
         typed = command.replace(HERE, self._url).replace("--model my-model", "--model demo")
         typed = typed.replace("penstock chat", f"penstock chat --base-url {self._url}/v1")
+        typed = typed.replace("penstock init", "penstock init --yes --no-test")  # there is no terminal
         if "openai" in command:
             typed = f"export OPENAI_BASE_URL={self._url}/v1 OPENAI_API_KEY=unused; {typed}"
         if re.match(r"[A-Z]+=", command):

@@ -18,6 +18,7 @@ COMMANDS = {
     "parts": "show the parts that an editor receives for a stream",
     "chat": "chat with a model, or send a single prompt in a pipe",
     "models": "list an endpoint's models with limits, capabilities and prices",
+    "init": "write a first penstock.toml for the keys and servers found here",
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "keys": "create, list and remove client keys of a gateway",
     "config": "check a configuration file and summarise it",

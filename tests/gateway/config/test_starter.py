@@ -91,7 +91,7 @@ def test_the_examples_in_comments_are_valid(upstreams: list[FoundUpstream]) -> N
     settings = re.compile(r'^# ((?:\[|\w+ = |"[^"]*" = ).*)$', re.MULTILINE)
     text = settings.sub(r"\1", text).replace("sha256:...", f"sha256:{'0' * 64}")
     if len(upstreams) == 1:
-        text = text.replace("local/qwen3", "ollama/other")
+        text = text.replace("local/some-model", "ollama/other")
     found = read(text)
     assert found.aliases == {"gpt-5": "best"}
     assert len(found.models["best"].steps) == 2

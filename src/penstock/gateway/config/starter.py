@@ -119,7 +119,7 @@ _EXAMPLE_TARGETS = """\
 
 def _fallback(upstreams: Sequence[FoundUpstream]) -> str:
     chain = [f"{each.name}/{each.models[0]}" for each in upstreams if each.models][:2]
-    chain += ["local/qwen3", "vendor/claude-opus-4-7"][: 2 - len(chain)]
+    chain += ["local/some-model", "vendor/other-model"][: 2 - len(chain)]
     return f"""\
 # A fallback chain: if a target fails before its first output, the next is tried.
 # [models.best]
