@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import socket
 import ssl
@@ -25,7 +26,7 @@ from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.clients import RawClient, TurnThread
 from tests.gateway.configs import CONFIG
 from tests.gateway.probes import has_logged, refuses, wait_for
-from tests.gateway.running import Json, gateway
+from tests.gateway.running import Json, Running, gateway
 from tests.gateway.upstream import (
     SSE_HEAD,
     Flood,
@@ -78,6 +79,51 @@ def test_it_prints_its_url_and_what_to_try(tmp_path: Path) -> None:
     assert labels == ["", "models", "store", "settings", "access", ""]
     assert printed[7] == "Try:\n"
     assert printed[8].startswith("  curl -sN http://127.0.0.1:")
+
+
+@pytest.mark.e2e
+def test_it_says_that_an_upstream_cannot_be_reached_and_serves(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "penstock", "serve", "--upstream", "http://127.0.0.1:1/v1"]
+    process = subprocess.Popen(
+        [*command, "--store", "none"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+        text=True,
+        env={**os.environ, "PENSTOCK_PORT": "0"},
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().split()[-1]
+    printed = ""
+    while "is the port right?" not in printed:
+        line = process.stdout.readline()
+        assert line, printed
+        printed += line
+    assert "targets.upstream cannot be reached: could not connect to 127.0.0.1:1: connection" in printed
+    answer = Running(process, url.removesuffix("/v1"), tmp_path).whole("demo", "Hello!")  # type: ignore[arg-type]
+    process.terminate()
+    process.stdout.close()
+    assert process.wait(20) == 0
+    assert answer.last["status"] == "completed"
+
+
+@pytest.mark.e2e
+def test_it_goes_on_if_nobody_reads_what_it_prints(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ready = tmp_path / "ready"
+    command = [sys.executable, "-m", "penstock", "serve", "--port", "0", "--ready-file", str(ready)]
+    process = subprocess.Popen(
+        [*command, "--store", "none"], stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, text=True
+    )
+    os.close(writing)
+    wait_for(lambda: ready.exists() or process.poll() is not None)
+    answer = Running(process, ready.read_text().strip(), tmp_path).whole("demo", "Hello!")  # type: ignore[arg-type]
+    process.terminate()
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, answer.last["status"]) == (0, "completed")
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors
 
 
 @pytest.mark.e2e

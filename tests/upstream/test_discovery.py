@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.dialects.presets import PRESETS, rows
+from penstock.gateway.settings import ClientKey, Settings
 from penstock.upstream import discovery
 from penstock.upstream.discovery import LOCAL_SERVERS, Discovery, FoundUpstream, discover
 from tests.client.server import Script, answer, run, stall
+from tests.gateway.threaded import threaded_gateway
 from tests.upstream.local_servers import LocalServer, listed, preset_at
 
 KEY = "sk-planted-0123456789"
@@ -78,12 +80,12 @@ def test_a_server_at_the_port_of_another_is_recognised_by_its_list() -> None:
     ]
 
 
-def test_a_gateway_of_ours_is_not_used_as_an_upstream() -> None:
-    root: Script = [answer(200, {"name": "penstock", "version": "1"})]
-    servers = {"llamacpp": LocalServer(listed("demo"), root), "vllm": LocalServer(REFUSED, root)}
-    discovered = found(servers)
-    assert discovered.gateways == (f"{servers['llamacpp'].url}/v1", f"{servers['vllm'].url}/v1")
-    assert (discovered.upstreams, discovered.notes) == ((), ())
+@pytest.mark.parametrize("keys", [(), (ClientKey(name="laptop", digest=b"0" * 32),)])
+def test_a_gateway_of_ours_is_not_used_as_an_upstream(keys: tuple[ClientKey, ...]) -> None:
+    with threaded_gateway(Settings(keys=keys)) as gateway:
+        url = f"http://{gateway.address.netloc}"
+        discovered = run(discover({}, local=[preset_at("llamacpp", url)]))
+    assert discovered == Discovery(gateways=(f"{url}/v1",))
 
 
 @pytest.mark.parametrize(
