@@ -129,6 +129,19 @@ def test_a_file_is_replaced_only_by_force_and_after_a_backup(folder: Path) -> No
     assert (folder / "penstock.toml.bak2").read_text() == "# mine\n"
 
 
+def test_a_file_that_appears_in_the_meantime_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    def free_port(_host: str, first: int) -> int:
+        (folder / "penstock.toml").write_text("# theirs\n")
+        return first
+
+    monkeypatch.setattr(init, "free_port", free_port)
+    with pytest.raises(UsageError, match=r"cannot write .*penstock\.toml: File exists"):
+        run("--yes")
+    assert (folder / "penstock.toml").read_text() == "# theirs\n"
+
+
 @pytest.mark.parametrize(
     ("output", "message"),
     [(".", "is a folder"), ("no/such/file.toml", "there is no folder no/such")],

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     tried = _to_try(chosen, default, questions) if not options.no_test else []
     text = _text(chosen, default, found)
     is_good = _try(text, path, tried, terminal)
-    _write(path, text, terminal)
+    _write(path, text, terminal, may_replace=options.force)
     _print_next_steps(path, chosen, terminal, is_good=is_good)
     return OK if is_good else PROBLEM
 
@@ -188,13 +188,13 @@ def _try(text: str, path: Path, tried: Sequence[tuple[str, FoundUpstream]], term
 # Writing
 
 
-def _write(path: Path, text: str, terminal: Terminal) -> None:
+def _write(path: Path, text: str, terminal: Terminal, *, may_replace: bool) -> None:
     """Write the file with the usual mode of a configuration; keep an old one as a backup."""
     from penstock.shared_file import replace_file
 
     path = path.resolve()  # write through a symbolic link
     try:
-        if path.exists():
+        if may_replace and path.exists():
             backup, mode = _backup_of(path), path.stat().st_mode
             shutil.copy2(path, backup)
             replace_file(path, text.encode())

@@ -13,7 +13,7 @@ from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.errors import PenstockError
 from penstock.gateway.settings import Settings
-from penstock.protocol.events import ENDS, LifecycleEvent, OutputTextDeltaEvent
+from penstock.protocol.events import LifecycleEvent, OutputTextDeltaEvent
 from penstock.protocol.request import CreateResponse
 
 LIMIT = 120.0
@@ -49,7 +49,7 @@ async def _try(client: OpenResponsesClient, model: str, limit: float) -> Trial:
             async for event in events:
                 if isinstance(event, OutputTextDeltaEvent):
                     text += event.delta
-                elif isinstance(event, LifecycleEvent) and event.type in ENDS:
+                elif isinstance(event, LifecycleEvent):
                     error = event.response.error
                     problem = error.message if error else ""
     except TimeoutError:
