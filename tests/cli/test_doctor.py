@@ -168,8 +168,10 @@ def test_a_running_gateway_is_recognised_and_can_be_the_upstream(folder: Path) -
 
 @pytest.mark.e2e
 def test_a_terminal_gets_colours_and_lines_that_fit(folder: Path) -> None:
+    (folder / "penstock.toml").write_text('[server]\nport = 0\nstore = "none"\n')  # paths are not wrapped
     leader, follower = pty.openpty()
     command = [COMMAND, "doctor", "--quick", "--upstream", "http://127.0.0.1:9/v1"]
+    command += ["--config", "penstock.toml"]
     changes = {**PROXIES, "HOME": str(folder), "COLUMNS": "80"}
     process = subprocess.Popen(command, stdout=follower, stderr=follower, env=environment(**changes))
     os.close(follower)

@@ -18,16 +18,20 @@ from penstock.upstream.target import UpstreamTarget
 from tests.client.server import Script, Server, answer, run
 from tests.doctor.model_server import ALL, ModelServer
 from tests.gateway.scripts import body, message_end, message_start, text_block, typed
+from tests.gateway.upstream import frames
 
 MODEL = ProbedModel("m", "m-chat")
 
 
-def probed(server: Server, *, stated: ModelFacts | None = None, effort: str = "openai") -> dict[str, Finding]:
+def probed(
+    server: Server, *, stated: ModelFacts | None = None, effort: str = "openai", dialect: str = "chat"
+) -> dict[str, Finding]:
     """The findings of all probes, by id."""
 
     async def probe() -> dict[str, Finding]:
         async with server:
-            there = UpstreamTarget(name="t", base_url=f"{server.url}/v1", quirks=Quirks(effort=effort))
+            quirks = Quirks(effort=effort)
+            there = UpstreamTarget(name="t", base_url=server.url, quirks=quirks, dialect=dialect)
             async with open_probe_gateway(
                 Settings(), there, MODEL.upstream_name, patience=8.0, environment={}
             ) as gateway:
@@ -72,6 +76,30 @@ def test_a_lack_that_the_configuration_states_is_no_problem() -> None:
 def test_an_effort_that_is_not_sent_proves_nothing() -> None:
     found = probed(ModelServer(), effort="")["reasoning"]
     assert (found.details["outcome"], found.status) == ("unclear", "ok")
+
+
+GEMINI = {
+    "candidates": [{"content": {"parts": [{"text": "one two"}]}, "finishReason": "STOP"}],
+    "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2},
+}
+DIALECTS = {
+    "anthropic": typed([message_start(), *text_block(0, "one ", "two"), *message_end()]),
+    "gemini": frames(GEMINI, done=False),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_is_probed_through_its_own_code(dialect: str) -> None:
+    """These models only say the same words again, whatever they are asked."""
+    server = Server(*(body(DIALECTS[dialect]) for _ in range(4)))
+    found = probed(server, dialect=dialect, effort="")
+    outcomes = {id: each.details["outcome"] for id, each in found.items()}
+    assert (outcomes["usage"], outcomes["tools"], outcomes["structured_output"]) == (
+        "works",
+        *["does not"] * 2,
+    )
+    assert len(server.asked) == 4
+    assert "get_temperature" in server.asked[1].body.decode()
 
 
 NO_ANSWERS: list[tuple[Script, str, str]] = [
