@@ -57,6 +57,7 @@ def test_a_healthy_configuration(folder: Path) -> None:
     assert lines[-1] == "Everything works."
     assert result.stderr == ""
     assert "\033" not in result.stdout
+    assert os.listdir(folder) == ["penstock.toml"]  # nothing is created
 
 
 def test_the_json_document(folder: Path) -> None:

@@ -63,6 +63,7 @@ def test_the_model_that_was_asked_for_is_probed(tmp_path: Path) -> None:
             path = config(tmp_path, server)
             nothing = (await examine(DoctorOptions(file=path), {}, lambda _: None)).findings[-1]
             assert (nothing.id, nothing.kind, nothing.status) == ("answer", "model", "problem")
+            assert "base_url" in nothing.fix
             found = (await examine(DoctorOptions(file=path, model="mine"), {}, lambda _: None)).findings
             assert [each.id for each in found[-5:]] == PROBED
             assert {asked.json["model"] for asked in server.asked if asked.body} == {"mine"}
@@ -76,6 +77,20 @@ def test_nothing_else_is_checked_if_the_configuration_is_invalid(tmp_path: Path)
     examination = run(examine(DoctorOptions(file=path), {}, lambda _: None))
     assert examination.settings is None
     assert [each.id for each in examination.findings] == ["config", "config", "python", "extras", "rest"]
+
+
+def test_a_target_that_needs_the_key_of_a_client_is_not_probed(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with ModelServer(key="of a client") as server:
+            path = config(tmp_path, server)
+            path.write_text(path.read_text() + "pass_key = true\n")
+            found = (await examine(DoctorOptions(file=path, model="m"), {}, lambda _: None)).findings
+            statuses = [(each.id, each.status) for each in found if each.target]
+            expected = [("key", "warning"), ("reach", "ok"), ("models", "skipped"), ("probes", "skipped")]
+            assert statuses == expected
+            assert len(server.asked) == 1
+
+    run(check())
 
 
 def test_an_upstream_of_the_options() -> None:

@@ -210,7 +210,7 @@ def test_no_request_goes_to_a_model_if_the_key_is_refused() -> None:
         async with ModelServer(key="right") as server:
             found: list[Finding] = []
             serve = ServeOptions(upstream=server.url, api_key_env="OWN_KEY", store="none")
-            await examine(DoctorOptions(serve=serve), {"OWN_KEY": "wrong-7fQ2"}, found.append)
+            await examine(DoctorOptions(serve=serve, model="m-chat"), {"OWN_KEY": "wrong-7fQ2"}, found.append)
             return found, [asked.target for asked in server.asked]
 
     found, asked = run(check())

@@ -200,7 +200,7 @@ def _print_summary(examination: Examination, terminal: Terminal) -> None:
     place = f"{first.target}: " if first.target else ""
     advice = f" To fix it: {first.fix}." if first.fix else ""
     start = "Fix this first: " if first.status == "problem" else "Worth a look: "
-    sentence = first.sentence if first.sentence.endswith((".", "?")) else f"{first.sentence}."
+    sentence = first.sentence if first.sentence.endswith((".", "?", "…")) else f"{first.sentence}."
     for line in _wrapped(terminal.clean(f"{start}{place}{sentence}{advice}"), terminal).splitlines():
         terminal.line(line.strip())
 

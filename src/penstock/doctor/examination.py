@@ -132,6 +132,7 @@ async def _target_findings(
 ) -> AsyncIterator[Finding]:
     """Yield the findings about a target; None is the built-in model, if there are no targets."""
     name, model = DEMO, None if target else ProbedModel(DEMO, DEMO)
+    is_list_read = True
     if target is not None:
         name = target.name
         wanted = [each.upstream_name for each in configured_models(context.settings, name)]
@@ -141,11 +142,15 @@ async def _target_findings(
             yield each
         if any(each.id in ("key", "reach") and each.status == "problem" for each in findings):
             return
+        if state.refused:
+            yield _skipped("probes", "no model was used, because the target needs the key of a client", name)
+            return
+        is_list_read = state.error is None
         model = model_to_probe(context.settings, name, state.listed, options.model)
     if options.is_quick:
         yield _skipped("probes", "no model was used, because of --quick", name)
     elif model is None:
-        yield _no_model(name)
+        yield _no_model(name, is_list_read=is_list_read)
     else:
         async for finding in _probe(context, target, model, options):
             yield finding
@@ -167,13 +172,16 @@ async def _probe(
             yield finding
 
 
-def _no_model(target: str) -> Finding:
+def _no_model(target: str, *, is_list_read: bool) -> Finding:
+    fix = "name one: penstock doctor --model NAME"
     return Finding(
         id="answer",
         kind="model",
         status="problem",
-        sentence="no model was probed, because the target lists none and the configuration names none",
-        fix="name one: penstock doctor --model NAME",
+        sentence="no model was probed, because "
+        f"{'the target lists none' if is_list_read else 'the list of models could not be read'} and the "
+        "configuration names none",
+        fix=fix if is_list_read else f"correct base_url if it is wrong; if the target has no list, {fix}",
         target=target,
     )
 

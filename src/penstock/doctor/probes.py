@@ -122,7 +122,9 @@ _KINDS: dict[str, tuple[Kind, str]] = {
 
 
 def _no_answer(result: ProbeResult, target: str, model: str) -> Finding:
-    kind, fix = _KINDS.get(result.code, ("model", "try another model with --model"))
+    kind, fix = _KINDS.get(
+        result.code, ("model", "try another model with --model, or check dialect and base_url of the target")
+    )
     if result.code in _TRANSIENT:
         fix = "try again later" if result.code != "insufficient_quota" else fix
     why = _short(result.message) or "the stream had no terminal event"
