@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store import IN_MEMORY, open_archive, open_store
+from penstock.store import IN_MEMORY, is_in_use, open_archive, open_store
 from penstock.store.memory import MemoryStore
 from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.store import SqliteStore
@@ -40,3 +40,17 @@ def test_the_in_memory_store_has_no_archive() -> None:
     with pytest.raises(StoreError) as caught, open_archive(IN_MEMORY):
         pass
     assert caught.value.code == StoreError.MISSING
+
+
+def test_a_store_is_in_use_while_it_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+
+    async def check() -> list[bool]:
+        before = is_in_use(path)
+        assert not any(tmp_path.iterdir())
+        store = await open_store(path)
+        during = is_in_use(path)
+        await store.aclose()
+        return [before, during, is_in_use(path), is_in_use(IN_MEMORY)]
+
+    assert asyncio.run(check()) == [False, True, False, False]

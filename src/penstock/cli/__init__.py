@@ -22,6 +22,7 @@ COMMANDS = {
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "keys": "create, list and remove client keys of a gateway",
     "config": "check a configuration file and summarise it",
+    "doctor": "find out what is wrong, from the configuration to the models",
     "explain": "explain what happened in a turn",
     "replay": "replay a recorded turn with this version and show differences",
     "store": "show, prune and export stored responses",

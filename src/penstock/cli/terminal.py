@@ -17,7 +17,7 @@ CONTROLS = re.compile(
 """Control characters, direction overrides and invisible characters, but not tabs, newlines and the joiners
 that emoji and Persian need."""
 
-_CODES = {"red": "31", "green": "32", "dim": "2"}
+_CODES = {"red": "31", "green": "32", "yellow": "33", "dim": "2"}
 
 
 class Terminal:

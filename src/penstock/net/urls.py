@@ -176,13 +176,14 @@ def proxy_for(address: Address, override: str | None, environment: Mapping[str, 
     """Return the proxy for an address. An override applies to every host; an empty one means no proxy."""
     if override is not None:
         return read_proxy(override) if override else None
-    if is_loopback(address.host) or _is_excepted(address, _variable("no_proxy", environment)):
+    if is_loopback(address.host) or _is_excepted(address, proxy_variable("no_proxy", environment)):
         return None
-    found = _variable(f"{address.scheme}_proxy", environment) or _variable("all_proxy", environment)
+    found = proxy_variable(f"{address.scheme}_proxy", environment) or proxy_variable("all_proxy", environment)
     return read_proxy(found) if found else None
 
 
-def _variable(name: str, environment: Mapping[str, str]) -> str:
+def proxy_variable(name: str, environment: Mapping[str, str]) -> str:
+    """Return the value of a variable such as `no_proxy`, whose name may be in lower case or in capitals."""
     if name == "http_proxy" and "REQUEST_METHOD" in environment:
         # Under CGI the variable in capitals is a request header, which any client may send.
         return environment.get(name, "").strip()

@@ -36,6 +36,11 @@ def open_archive(where: str | Path) -> StoreArchive:
     return _backend(where, _ARCHIVES)(where)
 
 
+def is_in_use(where: str | Path) -> bool:
+    """Return whether a gateway has this store open. Nothing is created or changed."""
+    return _backend(where, _USES)(where)
+
+
 def bounded_memory(*, most_bytes: int, most_responses: int, clock: Clock = time.time) -> Store:
     """Return an in-memory store with limits of its own."""
     from penstock.store.memory import MemoryStore
@@ -64,12 +69,19 @@ def _open_sqlite_archive(where: str | Path) -> StoreArchive:
     return SqliteArchive(where)
 
 
+def _is_sqlite_in_use(where: str | Path) -> bool:
+    from penstock.store.sqlite.file import is_locked
+
+    return is_locked(Path(where).expanduser())
+
+
 _STORES: dict[str, Callable[[str | Path, Clock], Awaitable[Store]]] = {
     "memory": _open_memory,
     "": _open_sqlite,
 }
 """By URL scheme; a path has none."""
 _ARCHIVES: dict[str, Callable[[str | Path], StoreArchive]] = {"": _open_sqlite_archive}
+_USES: dict[str, Callable[[str | Path], bool]] = {"memory": lambda _: False, "": _is_sqlite_in_use}
 
 
 def _backend(where: str | Path, backends: dict[str, T]) -> T:

@@ -69,6 +69,21 @@ class FileLock:
         os.close(self._descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether a process has locked the file. Nothing is created; a lock is held for a moment only."""
+    try:
+        descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        lock_descriptor(descriptor)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 class FileLocation:
     """The location of the file when it was opened. SQLite continues to write to a file that was deleted or
     moved, and those writes would be lost when the process ends."""

@@ -1,0 +1,222 @@
+"""`penstock doctor`: check the configuration, the machine, the targets and what their models can do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.cli import OK, PROBLEM, UsageError
+from penstock.cli.terminal import Terminal
+from penstock.dialects.registry import RENDERED
+from penstock.formatting import counted
+
+if TYPE_CHECKING:
+    from penstock.doctor.examination import DoctorOptions, Examination
+    from penstock.doctor.findings import Finding
+    from penstock.doctor.recording import RecordedModel
+
+_USAGE = "penstock doctor [--config FILE] [--preset NAME|--upstream URL] [options]"
+
+_DESCRIPTION = """\
+Find out why a gateway does not work, or what its models can do. The checks, in
+order: configuration, port, store, proxies, then for each target its keys,
+whether it can be reached, and its models. Then one model of each target is
+probed: streaming, tool calls, usage, reasoning and structured output. The last
+line says what to fix first.
+
+A probe sends about five short requests, which costs a little with vendors that
+charge for them; --quick sends none."""
+
+_EPILOG = """\
+examples:
+  penstock doctor                    what `penstock serve` would use
+  penstock doctor --quick            without using a model
+  penstock doctor --preset groq --model llama-3.3-70b-versatile
+  penstock doctor --upstream http://127.0.0.1:11434/v1
+  penstock doctor --target local --write
+                                     record in the configuration whether the
+                                     model supports tools and reasons
+  penstock doctor --json             one JSON object, for programs
+
+docs/doctor.md explains every finding and what to do about it.
+
+exit codes:
+  0  no problems were found; there may be warnings
+  1  there is something to fix
+  2  nothing was checked: wrong options, or no such file"""
+
+_COLOURS = {"ok": "green", "warning": "yellow", "problem": "red", "skipped": "dim"}
+_MARGIN = " " * 9
+"""As wide as the column with the status."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
+    what = parser.add_argument_group("what to check")
+    add = what.add_argument
+    add("--config", metavar="FILE", help="the configuration file (default: the one of penstock serve)")
+    add("--preset", metavar="NAME", help="also check this vendor")
+    add("--upstream", metavar="URL", help="also check the upstream with this base URL")
+    add(
+        "--dialect",
+        metavar="NAME",
+        choices=sorted(RENDERED),
+        help=f"the upstream's API format: {', '.join(sorted(RENDERED))} (default: the preset's, or chat)",
+    )
+    add("--api-key-env", metavar="NAME", help="the environment variable with the upstream's API key")
+    add("--target", metavar="NAME", help="check only this target")
+    add("--model", metavar="NAME", help="probe with this model (default: a configured or a listed one)")
+    add("--quick", action="store_true", help="do not probe: no model is used")
+    result = parser.add_argument_group("result")
+    add = result.add_argument
+    add("--json", action="store_true", help="print one JSON object")
+    add(
+        "--write",
+        action="store_true",
+        help="record tools and reasoning in the limits of [models.NAME]; the old file is kept as .bak",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    import asyncio  # imported here to keep --help fast
+
+    from penstock.cli.endpoint_errors import logged_to
+    from penstock.doctor.examination import examine
+    from penstock.doctor.findings import has_problems
+    from penstock.errors import ConfigError
+    from penstock.gateway.config.options import OptionError
+
+    what = _options(options)
+    terminal = Terminal()
+    try:
+        with logged_to():
+            examination = asyncio.run(
+                examine(what, os.environ, lambda found: None if options.json else _print(found, terminal))
+            )
+        recorded = _record(what, examination) if options.write else []
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+    except ConfigError as error:
+        raise UsageError(f"--write: {error}") from None
+    if options.json:
+        terminal.result(_json(what, examination, recorded))
+    else:
+        _print_recorded(what, recorded, terminal, is_asked=options.write)
+        _print_summary(examination, terminal)
+    return PROBLEM if has_problems(examination.findings) else OK
+
+
+def _options(options: argparse.Namespace) -> DoctorOptions:
+    from penstock.doctor.examination import DoctorOptions
+    from penstock.gateway.config.file import NAME, find_config
+    from penstock.gateway.config.options import ServeOptions
+
+    path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
+    if path is not None and not path.exists():
+        raise UsageError(f"there is no file {path}")
+    if options.write:
+        if options.quick:
+            raise UsageError("--write records what the probes find: leave out --quick")
+        if options.preset or options.upstream:
+            raise UsageError("--write works only for targets in a configuration file, not for options")
+        if path is None:
+            raise UsageError(f"--write needs a {NAME}, and there is none: pass --config FILE")
+    return DoctorOptions(
+        serve=ServeOptions(
+            upstream=options.upstream or "",
+            preset=options.preset or "",
+            dialect=options.dialect or "",
+            api_key_env=options.api_key_env or "",
+        ),
+        file=path,
+        model=options.model or "",
+        target=options.target or "",
+        is_quick=options.quick,
+    )
+
+
+def _record(what: DoctorOptions, examination: Examination) -> list[RecordedModel]:
+    from penstock.doctor.recording import record_abilities
+
+    if what.file is None or examination.settings is None:
+        return []
+    return record_abilities(what.file, examination.findings, examination.settings, os.environ)
+
+
+# Printing
+
+
+def _print(finding: Finding, terminal: Terminal) -> None:
+    """Print a finding: one line in a pipe, wrapped on a terminal, and a second one with what to do."""
+    label = f"{finding.target} {finding.id}" if finding.target else finding.id
+    status = terminal.paint(f"{finding.status:<8}", _COLOURS[finding.status])
+    text = terminal.clean(f"{label}: {finding.sentence}")
+    terminal.line(f"{status} {_wrapped(text, terminal)}")
+    if finding.fix:
+        terminal.line(f"{_MARGIN}{_wrapped(terminal.clean(f'fix: {finding.fix}'), terminal)}")
+
+
+def _wrapped(text: str, terminal: Terminal) -> str:
+    if not sys.stdout.isatty():
+        return text
+    lines = textwrap.wrap(
+        text, max(terminal.width - len(_MARGIN), 20), break_long_words=False, break_on_hyphens=False
+    )
+    return f"\n{_MARGIN}".join(lines)
+
+
+def _print_recorded(
+    what: DoctorOptions, recorded: list[RecordedModel], terminal: Terminal, *, is_asked: bool
+) -> None:
+    from penstock.doctor.recording import BACKUP
+
+    if is_asked and not recorded:
+        terminal.line("\nNothing was recorded: no probe of a configured model had a clear outcome.")
+    for each in recorded:
+        state = "recorded" if each.is_changed else "unchanged"
+        terminal.line(terminal.clean(f'{state:<9}[models.{each.model}] limits = "{each.limits}"'))
+    if any(each.is_changed for each in recorded):
+        terminal.line(terminal.clean(f"{_MARGIN}in {what.file}; the old file is {what.file}{BACKUP}"))
+
+
+def _print_summary(examination: Examination, terminal: Terminal) -> None:
+    from penstock.doctor.findings import first_to_fix
+
+    counts = [
+        counted(number, status)
+        for status in ("problem", "warning")
+        if (number := sum(each.status == status for each in examination.findings))
+    ]
+    terminal.line("")
+    first = first_to_fix(examination.findings)
+    if first is None:
+        terminal.line("Everything works.")
+        return
+    terminal.line(f"{' and '.join(counts)}.")
+    place = f"{first.target}: " if first.target else ""
+    advice = f" To fix it: {first.fix}." if first.fix else ""
+    start = "Fix this first: " if first.status == "problem" else "Worth a look: "
+    sentence = first.sentence if first.sentence.endswith((".", "?", "…")) else f"{first.sentence}."
+    for line in _wrapped(terminal.clean(f"{start}{place}{sentence}{advice}"), terminal).splitlines():
+        terminal.line(line.strip())
+
+
+def _json(what: DoctorOptions, examination: Examination, recorded: list[RecordedModel]) -> str:
+    import msgspec
+
+    from penstock.doctor.findings import first_to_fix, has_problems
+    from penstock.version import VERSION
+
+    document = {
+        "version": VERSION,
+        "config": str(what.file) if what.file else None,
+        "ok": not has_problems(examination.findings),
+        "checks": examination.findings,
+        "first": first_to_fix(examination.findings),
+        "recorded": recorded,
+    }
+    return msgspec.json.encode(document).decode()
