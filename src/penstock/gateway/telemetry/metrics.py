@@ -22,7 +22,7 @@ OTHER = "other"
 MOST_VALUES = 100
 """Values of one label. Further models, for example, are all counted as `other`."""
 LONGEST_VALUE = 128
-MOST_SERIES = 10_000
+MOST_SERIES = 5_000
 """Series of one metric: the numbers of label values multiply."""
 
 _TURNS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
