@@ -316,7 +316,7 @@ class Listings:
         return Listing(
             self._settings,
             lambda name: queries[name].models(),
-            fetchers=lambda name: queries[name].fetcher,
+            fetchers=lambda name: queries[name].fetcher if name in queries else None,
             clock=self._clock,
         )
 
