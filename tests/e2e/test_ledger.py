@@ -29,7 +29,7 @@ def test_a_killed_gateway_leaves_no_turn_that_seems_to_run(tmp_path: Path) -> No
     with gateway(tmp_path) as running:
         running.whole("demo", store=False)
         with running.live("demo", "Answer slowly, with 500 words.", store=False) as live:
-            live.next()
+            live.until(b"response.output_text.delta")
             turns = running.ask(path="/v1/turns?outcome=running", method="GET").json["data"]
             assert [turn["is_stored"] for turn in turns] == [False]
             running.signal(signal.SIGKILL)

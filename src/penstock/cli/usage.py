@@ -133,9 +133,6 @@ def _asked(options: argparse.Namespace, filter: TurnFilter, by: Sequence[Dimensi
     from penstock.cli.endpoint import read_key
     from penstock.cli.fetch import display_url, endpoint, get
 
-    class Usage(msgspec.Struct):
-        data: list[TurnTotals]
-
     key = read_key(options.api_key_env)
     given = {"since": filter.since, "until": filter.until, "key": filter.tenant, "model": filter.model}
     query = urlencode({"by": ",".join(by), **{name: each for name, each in given.items() if each}})
@@ -144,7 +141,8 @@ def _asked(options: argparse.Namespace, filter: TurnFilter, by: Sequence[Dimensi
     try:
         if answer.status != _FOUND:
             raise UsageError(f"{display_url(url)}: {answer.failure(key)}")
-        return msgspec.json.decode(answer.body.read(_MOST_BYTES), type=Usage).data
+        found = msgspec.json.decode(answer.body.read(_MOST_BYTES), type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(found.get("data", b""), type=list[TurnTotals])
     except msgspec.DecodeError:
         raise UsageError(f"{display_url(url)} is not the usage of a Penstock gateway") from None
     finally:
