@@ -132,6 +132,7 @@ def _asked(options: argparse.Namespace, filter: TurnFilter, by: Sequence[Dimensi
 
     from penstock.cli.endpoint import read_key
     from penstock.cli.fetch import display_url, endpoint, get
+    from penstock.store import ledger
 
     key = read_key(options.api_key_env)
     given = {"since": filter.since, "until": filter.until, "key": filter.tenant, "model": filter.model}
@@ -142,7 +143,7 @@ def _asked(options: argparse.Namespace, filter: TurnFilter, by: Sequence[Dimensi
         if answer.status != _FOUND:
             raise UsageError(f"{display_url(url)}: {answer.failure(key)}")
         found = msgspec.json.decode(answer.body.read(_MOST_BYTES), type=dict[str, msgspec.Raw])
-        return msgspec.json.decode(found.get("data", b""), type=list[TurnTotals])
+        return msgspec.json.decode(found.get("data", b""), type=list[ledger.TurnTotals])
     except msgspec.DecodeError:
         raise UsageError(f"{display_url(url)} is not the usage of a Penstock gateway") from None
     finally:

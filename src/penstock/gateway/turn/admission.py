@@ -112,7 +112,7 @@ class Admission:
             prices = self._prices(*self._target)
         if prices is None:
             raise _no_price(record)
-        # Input and output are not told apart here: the dearer price is never too low.
+        # The reservation does not separate input from output: the dearer price is never too low.
         dearest = max(prices.input, prices.output, prices.cache_write or 0.0)
         self._record = replace(record, reserved_cost=record.reserved_tokens * dearest / 1e6)
 
