@@ -27,6 +27,7 @@ from penstock.store.memory import MemoryStore
 from penstock.store.sqlite.store import open_sqlite_store
 from penstock.tokens.counter import TokenCounter
 from tests.gateway.in_process import SLOW, Caller, call
+from tests.gateway.websocket_client import Conversation
 from tests.store.builders import Clock
 from tests.store.ledger_records import NOON, started
 from tests.store.sqlite.stores import fill_disk
@@ -143,6 +144,30 @@ def test_the_metrics_are_the_sums_of_the_ledger() -> None:
 def metric_sum(gateway: Gateway, name: str, label: str) -> float:
     lines = gateway.metrics.render().decode().splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name) and label in line)
+
+
+def test_a_turn_over_a_websocket_has_a_record_and_a_refusal_is_an_error_envelope() -> None:
+    clock = Clock(NOON)
+
+    async def check(gateway: Gateway) -> None:
+        [key] = gateway.services.settings.keys
+        conversation = Conversation(gateway, key)
+        assert (await conversation.turn(model="demo", store=False))[-1]["type"] == "response.completed"
+        [refused] = await conversation.turn(model="demo")
+        assert (refused["type"], refused["status"]) == ("error", 429)
+        assert refused["error"]["code"] == "rate_limit_exceeded"
+        clock.now += 61  # the socket is still usable
+        assert (await conversation.turn(model="demo"))[-1]["type"] == "response.completed"
+        await gateway.turns.ended.wait()
+        found = await records(gateway)
+        assert [(each.tenant, each.stream, each.outcome) for each in found] == [
+            ("alice", True, "completed")
+        ] * 2
+        assert metric_sum(gateway, "penstock_turns_total", 'key="alice"') == 2
+        conversation.task.cancel()
+        await asyncio.gather(conversation.task, return_exceptions=True)
+
+    in_gateway(settings_with(KeyLimits(requests_per_minute=1)), check, clock)
 
 
 # Costs

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from operator import attrgetter
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -45,6 +46,9 @@ LEFT_OUT = {
 _SHARED = tuple(name for name in Verdict.__struct_fields__ if name not in LEFT_OUT and name != "diagnostics")
 
 
+_values = attrgetter(*_SHARED)
+
+
 class Admission:
     """The record of one turn, from its admission to its end. `clock` returns seconds since 1970."""
 
@@ -71,7 +75,6 @@ class Admission:
         """Open the record, once; raise `RequestRefused` if the key may not run the turn now."""
         if self._is_open:
             return
-        self._record = replace(self._record, started_at=self._clock())
         if self._limits is None:
             await self._store.admit(self._record)
         else:
@@ -123,7 +126,7 @@ class Admission:
         """Settle the record; return the cost of the turn, None if no price is known."""
         cost = self._cost(verdict)
         if self._is_open:
-            shared = {name: getattr(verdict, name) for name in _SHARED}
+            shared = dict(zip(_SHARED, _values(verdict), strict=True))
             ended = replace(
                 self._record,
                 ended_at=self._clock(),
