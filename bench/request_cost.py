@@ -256,6 +256,7 @@ class Request:
         return replace(rendered, data=encoder(rendered.body))
 
     async def _start(self) -> None:
+        await self._prepared.admission.admit()
         self._accent = ACCENTS[self._prepared.accent]()
         self._pipeline = Pipeline(self._prepared.machine)
         self._pipeline.prepare(self._rendered.diagnostics)
@@ -272,7 +273,8 @@ class Request:
     async def _conclude(self) -> None:
         prepared = self._prepared
         conclude(prepared.verdict, prepared.machine.snapshot, self._watch)
-        self._gateway.services.count_turn(prepared.verdict)
+        cost = prepared.admission.settle(prepared.verdict)
+        self._gateway.services.count_turn(prepared.verdict, cost)
         log_verdict(prepared.verdict)
 
     def _send(self, events: list[Event]) -> None:

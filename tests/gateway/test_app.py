@@ -77,8 +77,11 @@ def test_health_and_metrics(penstock: Running) -> None:
     assert penstock.ask(path="/", method="GET").json["name"] == "penstock"
     penstock.whole("demo")
     metrics = penstock.ask(path="/metrics", method="GET").body.decode()
-    assert 'penstock_turns_total{model="demo",target="demo",outcome="completed",closer="upstream"}' in metrics
-    assert 'penstock_tokens_total{model="demo",kind="output"}' in metrics
+    assert (
+        'penstock_turns_total{model="demo",target="demo",outcome="completed",closer="upstream",key="local"}'
+        in metrics
+    )
+    assert 'penstock_tokens_total{model="demo",kind="output",key="local"}' in metrics
 
 
 def test_head_is_get_without_a_body(penstock: Running) -> None:

@@ -16,7 +16,7 @@ from penstock.gateway.api.websocket import Socket
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import SocketExchange
-from penstock.gateway.settings import Settings
+from penstock.gateway.settings import ClientKey, Settings
 from penstock.protocol.events import TERMINAL
 from penstock.store.memory import MemoryStore
 from penstock.stream.checker import StreamChecker
@@ -122,9 +122,9 @@ class FakeClient:
 class Conversation:
     """A client on a WebSocket without a network."""
 
-    def __init__(self, gateway: Gateway, **options: Any) -> None:
+    def __init__(self, gateway: Gateway, key: ClientKey | None = None, **options: Any) -> None:
         self.client = FakeClient()
-        socket = Socket(gateway, self.client.exchange(), None, lambda: 0.0, **options)
+        socket = Socket(gateway, self.client.exchange(), key, lambda: 0.0, **options)
         self.task = asyncio.create_task(socket.serve())
         self._read = 0
 

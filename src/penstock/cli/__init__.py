@@ -26,6 +26,7 @@ COMMANDS = {
     "explain": "explain what happened in a turn",
     "replay": "replay a recorded turn with this version and show differences",
     "store": "show, prune and export stored responses",
+    "usage": "show what keys and models have used: turns, tokens, cost",
     "vscode-host": "provide models to an editor over standard input and output",
 }
 """The commands, each with its line in `penstock --help`. A command's module has `configure` and `run`."""

@@ -136,6 +136,11 @@ def _key(named: str | None, preset: Preset | None) -> tuple[str, str]:
     return variable, key
 
 
+def read_key(variable: str | None) -> str:
+    """Return the key in the variable that `--api-key-env` names; empty without one."""
+    return _key(variable, None)[1]
+
+
 def _is_bearer(preset: Preset | None) -> bool:
     return preset is None or preset.key_header == "bearer"
 

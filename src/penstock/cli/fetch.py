@@ -93,8 +93,20 @@ def post(url: str, *, model: str, prompt: str, key: str, accent: str, timeout: f
     if key:
         headers["Authorization"] = f"Bearer {key}"
     body = json.dumps({"model": model, "input": prompt, "stream": True}).encode()
+    return _send(url, headers, body, timeout)
+
+
+def get(url: str, *, key: str, timeout: float) -> FetchedAnswer:
+    """Request a JSON document, as `post` sends its request."""
+    headers = {"Accept": "application/json", "User-Agent": f"penstock/{penstock.__version__}"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    return _send(url, headers, None, timeout)
+
+
+def _send(url: str, headers: dict[str, str], body: bytes | None, timeout: float) -> FetchedAnswer:
     try:
-        request = urllib.request.Request(url, data=body, headers=headers, method="POST")
+        request = urllib.request.Request(url, data=body, headers=headers)
         answer = _opener(urlsplit(url)).open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         answer = error

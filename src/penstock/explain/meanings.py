@@ -16,6 +16,7 @@ MEANINGS: dict[str, str] = {
     "upstream_not_found": "the upstream has no such address: its base URL may be wrong",
     "rate_limit_exceeded": "too many requests or tokens in a short time",
     "insufficient_quota": "the account has no quota or credit left",
+    "budget_exceeded": "the budget of the client's key is used up",
     "server_error": "the upstream had an internal error",
     "server_is_overloaded": "the upstream is overloaded",
     # Errors in the connection

@@ -261,6 +261,7 @@ the address is not that of an API."""
 ERROR_TYPES: dict[str, str] = {
     "rate_limit_exceeded": "too_many_requests",
     "insufficient_quota": "too_many_requests",
+    "budget_exceeded": "too_many_requests",
     "context_length_exceeded": "invalid_request",
     "invalid_prompt": "invalid_request",
     "encrypted_content_unreadable": "invalid_request",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from penstock.gateway.turn.registry import RunningTurns
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 from penstock.net.timers import SharedTimers
 from penstock.store.contract import Store
+from penstock.store.memory_ledger import MemoryLedger
 from penstock.store.reasoning_memory import ReasoningCache
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.tokenizer import import_tokenizers
@@ -34,8 +35,19 @@ T = TypeVar("T")
 class Gateway:
     """The shared state of all requests. Belongs to one event loop."""
 
-    def __init__(self, settings: Settings, *, store: Store, sealer: Sealer | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        store: Store,
+        sealer: Sealer | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`clock` returns seconds since 1970, for the ledger."""
         self.store = store
+        self.clock = clock
+        self.local_ledger = MemoryLedger()
+        """What keys with limits use, in case that the store's ledger cannot be reached."""
         self.sealer = sealer or load_sealer({}, None)
         self.reasoning = ReasoningCache(time.monotonic)
         self.affinity = KeyAffinity()

@@ -54,6 +54,8 @@ DEMO_MODEL = ModelFacts(
     efforts=("low", "medium", "high"),
 )
 
+_FREE = Prices(0.0, 0.0)
+
 _SOURCES = {
     "context_window": "context_window",
     "max_input_tokens": "max_input",
@@ -194,6 +196,10 @@ class _UpstreamList:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._answered.wait(), max(self._wait_until - now, 0.0))
 
+    def prices(self, model: str) -> Prices | None:
+        found = (facts.get(model) for facts in (self.listed, self._probed))
+        return next((each.prices for each in found if each is not None and each.prices is not None), None)
+
     def info(self, model: str, override: ModelFacts) -> ModelInfo:
         return enrich(self.listed.get(model) or ModelFacts(id=model), override, self._probed.get(model))
 
@@ -242,6 +248,16 @@ class Listing:
         """Return whether the passthrough target lists this name, as far as its list was fetched so far."""
         passthrough = self._settings.passthrough
         return bool(passthrough) and name in self._lists[passthrough].listed
+
+    def prices(self, name: str, target: str, model: str) -> Prices | None:
+        """Return the prices of a model at a target, as far as they are known now; `name` is what clients call
+        it. The demo model is free."""
+        if (prices := self._override(model, name).prices) is not None:
+            return prices
+        if target == DEMO:
+            return _FREE
+        known = self._lists.get(target)
+        return known.prices(model) if known is not None else None
 
     async def _refresh(self, targets: Iterable[str]) -> None:
         lists = [self._lists[target] for target in dict.fromkeys(targets)]
@@ -300,7 +316,7 @@ class Listings:
         return Listing(
             self._settings,
             lambda name: queries[name].models(),
-            fetchers=lambda name: queries[name].fetcher,
+            fetchers=lambda name: queries[name].fetcher if name in queries else None,
             clock=self._clock,
         )
 

@@ -30,6 +30,7 @@ STATUSES: dict[str, int] = {
     "model_not_found": 404,
     "rate_limit_exceeded": 429,
     "insufficient_quota": 429,
+    "budget_exceeded": 429,
     "server_error": 500,
     "tool_not_allowed": 500,
     "internal_error": 500,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
-from penstock.gateway.api import compact, conversations, create, models, retrieve, status
+from penstock.gateway.api import compact, conversations, create, ledger, models, retrieve, status
 from penstock.gateway.api.status import SUPPORTED
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.other_apis import refuse_other_api
@@ -108,6 +108,8 @@ ROUTES: Routes = {
     },
     "models": {"GET": Route(models.list_models)},
     "models/{model...}": {"GET": Route(models.get_model)},
+    "turns": {"GET": Route(ledger.list_turns)},
+    "usage": {"GET": Route(ledger.show_usage)},
     "healthz": {"GET": Route(status.show_health, is_open=True)},
     "readyz": {"GET": Route(status.show_ready, is_open=True)},
     "metrics": {"GET": Route(status.show_metrics)},

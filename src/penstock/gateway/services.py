@@ -15,6 +15,7 @@ from penstock.gateway.telemetry.metrics import OTHER, Metrics
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
+from penstock.store.contract import LOCAL
 from penstock.stream.deltas import UsageDelta
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import count_input, estimate_usage
@@ -87,8 +88,8 @@ class Services:
     def count_attempt(self, target: str, result: str) -> None:
         self.metrics.count("penstock_upstream_attempts_total", target=target, result=result)
 
-    def count_turn(self, verdict: Verdict) -> None:
-        metrics = self.metrics
+    def count_turn(self, verdict: Verdict, cost: float | None = None) -> None:
+        metrics, key = self.metrics, verdict.client or LOCAL
         model = verdict.model if self._is_public(verdict.model) else OTHER
         metrics.count(
             "penstock_turns_total",
@@ -96,13 +97,16 @@ class Services:
             target=verdict.target,
             outcome=verdict.outcome,
             closer=verdict.closer,
+            key=key,
         )
         metrics.observe("penstock_turn_seconds", verdict.duration_ms / 1000)
         metrics.observe("penstock_overhead_seconds", verdict.overhead_ms / 1000)
         if verdict.first_output_ms >= 0:
             metrics.observe("penstock_first_output_seconds", verdict.first_output_ms / 1000)
         for kind in ("input", "cached", "output", "reasoning"):
-            metrics.count("penstock_tokens_total", getattr(verdict, f"{kind}_tokens"), model=model, kind=kind)
+            tokens = getattr(verdict, f"{kind}_tokens")
+            metrics.count("penstock_tokens_total", tokens, model=model, kind=kind, key=key)
+        metrics.count("penstock_cost_dollars_total", cost or 0.0, model=model, key=key)
         metrics.count("penstock_bytes_total", verdict.bytes_in, direction="in")
         metrics.count("penstock_bytes_total", verdict.bytes_out, direction="out")
         metrics.count("penstock_heartbeats_total", verdict.heartbeats)

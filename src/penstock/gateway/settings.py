@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from penstock.models.overrides import Override
+from penstock.store.ledger import KeyLimits
 from penstock.upstream.target import UpstreamTarget
 
 DEMO = "demo"
@@ -43,6 +44,8 @@ class ClientKey(Struct, frozen=True, kw_only=True):
     """The event naming for this client; empty: detected from its requests."""
     operator: bool = False
     """May see what the gateway does for other clients: all of `/metrics`."""
+    limits: KeyLimits = KeyLimits()
+    """What the key may use."""
 
     def __repr__(self) -> str:
         return f"ClientKey({self.name!r})"
@@ -81,6 +84,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How long running turns may continue when the gateway shuts down."""
     store_days: int = 30
     """How many days a response is stored."""
+    ledger_days: int = 400
+    """How many days the ledger has a record of a turn. It contains no content."""
     store_bytes: int = 10 * 1024 * MIB
     """Maximum size of the store; beyond it, the oldest responses are deleted."""
     max_turns: int = 0

@@ -84,8 +84,11 @@ async def prune_regularly(
 
 async def _prune(store: Store, limits: Limits, *, by_age: bool) -> None:
     try:
-        oldest = await store.advance_time() - limits.store_days * _DAY if by_age else 0.0
+        now = await store.advance_time() if by_age else 0.0
+        oldest = now - limits.store_days * _DAY if by_age else 0.0
         deleted = await store.prune(older_than=oldest, most_bytes=limits.store_bytes)
+        if by_age:
+            await store.prune_ledger(older_than=now - limits.ledger_days * _DAY)
     except PenstockError as error:
         log.warning("%s", f"the store could not be pruned: {error}")
     else:

@@ -13,6 +13,8 @@ from typing import Protocol, Self, TypeVar
 
 from msgspec import Struct
 
+from penstock.store.ledger import Ledger, LedgerArchive
+
 LOCAL = "local"
 """The tenant when no keys are configured."""
 
@@ -159,8 +161,8 @@ class Stats(Struct, frozen=True):
     bytes: int
 
 
-class Store(Protocol):
-    """Stores turns and conversations. For an unknown id, methods return None, False or nothing.
+class Store(Ledger, Protocol):
+    """Stores turns, conversations and the ledger. For an unknown id, methods return None, False or nothing.
 
     Use it from one event loop. Methods that change something other than a running turn raise `StoreError`
     when the change could not be written.
@@ -331,7 +333,7 @@ class Pruned(Struct):
     conversations: int = 0
 
 
-class StoreArchive(Protocol):
+class StoreArchive(LedgerArchive, Protocol):
     """Reads what a store has written, for `penstock store`, `explain` and `replay`. It sees every tenant.
 
     A gateway may be using the store at the same time. Running turns are neither ended nor deleted, and what

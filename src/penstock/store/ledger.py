@@ -8,8 +8,9 @@ same budget.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -122,6 +123,14 @@ class TurnFilter(Struct, frozen=True, kw_only=True):
     """A part of an id, a request id, a model, a key's name, a user agent, an outcome or an error code."""
 
 
+DIMENSIONS: tuple[Dimension, ...] = ("key", "model", "target", "outcome", "hour", "day", "month")
+FAILED = ("failed", "refused")
+"""The outcomes that `TurnTotals.failed` counts."""
+INTERRUPTED = "gateway_restarted"
+"""The code of a turn whose process died while it ran (decision 33)."""
+HOUR = 3600
+
+
 class TurnPage(Struct, frozen=True):
     """Turns, newest first, and the cursor of the next page; an empty cursor: there are no more."""
 
@@ -147,3 +156,100 @@ class TurnTotals(Struct, frozen=True, kw_only=True):
     estimated: int
     """Turns whose tokens are an estimate."""
     duration_ms: int
+
+
+class Ledger(Protocol):
+    """The part of a store that keeps the ledger. Unlike the rest of a store, it can be read across tenants
+    (`TurnFilter.tenant`): whoever passes a filter on has checked what the client may see."""
+
+    async def admit(self, record: TurnRecord, limits: KeyLimits | None = None) -> Exceeded | None:
+        """Open the record of a turn, unless the turn would exceed a limit of `record.tenant`: then return
+        that limit, and open nothing. Checking and opening is one step, whoever else is admitting turns. The
+        time of the check is `record.started_at`.
+
+        Without limits this does not wait for the disk: a record that cannot be written now is written later.
+        With limits, raise `StoreError` if what counts already cannot be read or the record cannot be written.
+        """
+
+    def settle_turn(self, record: TurnRecord) -> None:
+        """Replace the open record of a turn that has ended, and return at once. From now on its usage counts
+        instead of its reservation. A record that has been settled never changes again. If the disk fails for
+        long, the oldest unwritten records are dropped, and their number is logged."""
+
+    async def turns(self, filter: TurnFilter, *, after: str = "", limit: int = 50) -> TurnPage:
+        """Return a page of the turns, newest first; `after` is the cursor of the page before. Turns that are
+        added in the meantime do not change which turns follow. Raise `ValueError` for an unknown cursor."""
+
+    async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
+        """Return the sums of the turns that have ended, one for each combination of the dimensions that has
+        turns, in the order of their values; without dimensions, one or none."""
+
+    async def prune_ledger(self, *, older_than: float) -> int:
+        """Delete the turns that have ended and started in an hour that was over at `older_than`, and return
+        their number. Budgets still count them."""
+
+
+class LedgerArchive(Protocol):
+    """The part of a store's archive that reads the ledger: see `Ledger` for the methods of the same name."""
+
+    def turns(self, filter: TurnFilter, *, after: str = "", limit: int = 50) -> TurnPage: ...
+
+    def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]: ...
+
+    def last_used(self) -> dict[str, float]:
+        """Return when the last turn of each tenant started."""
+
+
+def tokens_of(record: TurnRecord) -> int:
+    """Return the tokens that count towards limits: used, or reserved while the turn runs."""
+    return record.reserved_tokens if record.ended_at is None else record.input_tokens + record.output_tokens
+
+
+def cursor_of(record: TurnRecord) -> str:
+    """Return the cursor of the page after this record."""
+    return f"{record.started_at!r}_{record.id}"
+
+
+def position_of(cursor: str) -> tuple[float, str]:
+    """Return the start and the id of the last turn of the page before; raise `ValueError`."""
+    started_at, _, id = cursor.partition("_")
+    try:
+        return float(started_at), id
+    except ValueError:
+        raise ValueError("the cursor is not one that an earlier page returned") from None
+
+
+def hour_of(time: float) -> int:
+    return int(time // HOUR)
+
+
+def period_at(period: Period, time: float) -> tuple[float, float]:
+    """Return the beginning and the end of the day or month of UTC that contains a time."""
+    begin = datetime.fromtimestamp(time, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if period == "day":
+        return begin.timestamp(), begin.timestamp() + 24 * HOUR
+    begin = begin.replace(day=1)
+    following = begin.replace(year=begin.year + begin.month // 12, month=begin.month % 12 + 1)
+    return begin.timestamp(), following.timestamp()
+
+
+def time_name(dimension: Dimension, hour: int) -> str:
+    """Return the name of the hour, day or month that contains an hour since 1970."""
+    moment = datetime.fromtimestamp(hour * HOUR, UTC)
+    return moment.strftime({"hour": "%Y-%m-%dT%H:00Z", "day": "%Y-%m-%d", "month": "%Y-%m"}[dimension])
+
+
+def searched_text(record: TurnRecord) -> str:
+    """Return the text in which `TurnFilter.search` is looked for, in lower case."""
+    return lower_ascii("\n".join(getattr(record, name) for name in SEARCHED))
+
+
+SEARCHED = ("id", "request_id", "model", "tenant", "user_agent", "outcome", "code")
+
+
+def lower_ascii(text: str) -> str:
+    """Return a text with its ASCII letters in lower case, as SQLite's `lower` does."""
+    return text.translate(_LOWER)
+
+
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}

@@ -27,6 +27,7 @@ from penstock.store.contract import (
     next_store_time,
     page_of,
 )
+from penstock.store.memory_ledger import MemoryLedger
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, size_of_items
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -72,7 +73,7 @@ class _Index:
         return next(reversed(owners.values())) if owners else None
 
 
-class MemoryStore:
+class MemoryStore(MemoryLedger):
     """See `penstock.store.contract.Store` for what each method promises."""
 
     def __init__(
@@ -82,6 +83,7 @@ class MemoryStore:
         most_responses: int = MOST_RESPONSES,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__(most_turns=most_responses)
         self._most_bytes = most_bytes
         self._most_responses = most_responses
         self._clock = clock

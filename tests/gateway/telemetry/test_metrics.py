@@ -106,9 +106,9 @@ def test_before_anything_happens_all_is_declared_and_nothing_counted() -> None:
 def test_the_order_in_which_labels_are_given_does_not_matter() -> None:
     metrics = Metrics()
     for _ in range(2):
-        metrics.count("penstock_tokens_total", 1, model="m", kind="input")
-        metrics.count("penstock_tokens_total", 2, kind="input", model="m")
-    assert read(metrics, "penstock_tokens_total") == {(("model", "m"), ("kind", "input")): 6}
+        metrics.count("penstock_tokens_total", 1, model="m", kind="input", key="k")
+        metrics.count("penstock_tokens_total", 2, key="k", kind="input", model="m")
+    assert read(metrics, "penstock_tokens_total") == {(("model", "m"), ("kind", "input"), ("key", "k")): 6}
 
 
 def test_counts_add_up_by_their_labels() -> None:
@@ -179,9 +179,9 @@ def test_gauges_are_asked_when_they_are_read() -> None:
 @example("long" * LONGEST_VALUE)
 def test_any_text_survives_as_a_label(value: str) -> None:
     metrics = Metrics()
-    metrics.count("penstock_tokens_total", 7, model=value, kind="input")
+    metrics.count("penstock_tokens_total", 7, model=value, kind="input", key="k")
     wanted = value[:LONGEST_VALUE].encode("utf-8", "replace").decode()
-    assert read(metrics, "penstock_tokens_total") == {(("model", wanted), ("kind", "input")): 7}
+    assert read(metrics, "penstock_tokens_total") == {(("model", wanted), ("kind", "input"), ("key", "k")): 7}
 
 
 @given(st.floats(0, exclude_min=True, allow_infinity=False) | st.integers(1, 2**70))
@@ -194,8 +194,8 @@ def test_any_number_survives(value: float) -> None:
 def test_names_that_clients_make_up_are_other_beyond_a_bound_and_none_is_lost() -> None:
     metrics = Metrics()
     for number in range(MOST_VALUES + 50):
-        metrics.count("penstock_tokens_total", model=f"model-{number}", kind="input")
-    metrics.count("penstock_tokens_total", model="model-0", kind="input")
+        metrics.count("penstock_tokens_total", model=f"model-{number}", kind="input", key="k")
+    metrics.count("penstock_tokens_total", model="model-0", kind="input", key="k")
     counts = {
         dict(labels)["model"]: value for labels, value in read(metrics, "penstock_tokens_total").items()
     }
@@ -213,6 +213,7 @@ def test_labels_cannot_multiply_without_end() -> None:
                 target=str(target),
                 outcome="completed",
                 closer="upstream",
+                key="k",
             )
     counts = read(metrics, "penstock_turns_total")
     assert len(counts) == MOST_SERIES + 1

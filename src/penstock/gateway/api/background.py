@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from penstock.errors import StoreError
 from penstock.gateway.api.retrieve import accented, stream_response
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
@@ -13,7 +12,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal_for
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared
-from penstock.gateway.turn.run import close_turn, run_turn
+from penstock.gateway.turn.run import admit_turn, close_turn, run_turn
 from penstock.gateway.turn.verdict import conclude
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response
@@ -64,10 +63,14 @@ async def _run(
     exchange: Exchange,
     accepted: asyncio.Future[Response | RequestRefused],
 ) -> None:
-    gateway.turns.add(prepared.turn, exchange, prepared.services)
+    try:
+        await admit_turn(gateway, prepared, exchange)
+    except Exception as error:
+        accepted.set_result(refusal_for(error, exchange.request_id))
+        return
     try:
         await prepared.keeper.keep(prepared.machine.start(queued=True))
-    except StoreError as error:
+    except Exception as error:
         # A turn that cannot be stored is refused: after a crash it would be lost without a trace.
         refused = refusal_for(error, exchange.request_id)
         _refuse(gateway, prepared, refused)

@@ -59,6 +59,7 @@ LIMITS: dict[str, Callable[[object], float | None]] = {
     "drain": seconds,
     "disconnect_grace": seconds,
     "store_days": whole_number(1, 36_500),
+    "ledger_days": whole_number(1, 36_500),
     "store_bytes": size,
     "max_turns": number_or_off,
 }

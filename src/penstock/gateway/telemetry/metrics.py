@@ -22,7 +22,7 @@ OTHER = "other"
 MOST_VALUES = 100
 """Values of one label. Further models, for example, are all counted as `other`."""
 LONGEST_VALUE = 128
-MOST_SERIES = 2_000
+MOST_SERIES = 5_000
 """Series of one metric: the numbers of label values multiply."""
 
 _TURNS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
@@ -41,7 +41,7 @@ class Declared(Struct, frozen=True):
 
 DECLARED: Mapping[str, Declared] = {
     "penstock_turns_total": Declared(
-        "counter", "Turns that ended.", ("model", "target", "outcome", "closer")
+        "counter", "Turns that ended.", ("model", "target", "outcome", "closer", "key")
     ),
     "penstock_turns_running": Declared("gauge", "Turns that are running now."),
     "penstock_tasks": Declared(
@@ -57,7 +57,10 @@ DECLARED: Mapping[str, Declared] = {
     "penstock_tokens_total": Declared(
         "counter",
         "Tokens used: input (including cached) and output (including reasoning).",
-        ("model", "kind"),
+        ("model", "kind", "key"),
+    ),
+    "penstock_cost_dollars_total": Declared(
+        "counter", "Cost of the turns in dollars, as far as prices are known.", ("model", "key")
     ),
     "penstock_bytes_total": Declared(
         "counter", "Bytes from upstreams (in) and to clients (out).", ("direction",)

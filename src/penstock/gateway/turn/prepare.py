@@ -21,6 +21,7 @@ from penstock.gateway.http.exchange import ClientRequest
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.telemetry.traces import Tracer
+from penstock.gateway.turn.admission import Admission, limits_to_check, reserved_tokens
 from penstock.gateway.turn.compaction import CompactionCodec
 from penstock.gateway.turn.idempotency import Claim
 from penstock.gateway.turn.requests import (
@@ -39,6 +40,7 @@ from penstock.protocol.response import Response, response_for
 from penstock.protocol.wire import encode
 from penstock.store.contract import Opened
 from penstock.store.keeper import CacheKeeper, Keeper, StoreKeeper
+from penstock.store.ledger import TurnRecord
 from penstock.store.reasoning_memory import context_of
 from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
@@ -64,6 +66,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     watch: Stopwatch
     limits: Limits
     accent: str
+    admission: Admission
     has_key: bool = False
     """Whether the request has an idempotency key: then its client may come back and follow the turn."""
 
@@ -121,7 +124,41 @@ def prepare(
         watch=watch,
         limits=limits,
         accent=request.accent,
+        admission=_admission(gateway, exchange, key, request, response),
         has_key=claim is not None,
+    )
+
+
+def _admission(
+    gateway: Gateway,
+    exchange: ClientRequest,
+    key: ClientKey | None,
+    request: TurnRequest,
+    response: Response,
+) -> Admission:
+    services = gateway.services
+    limits = limits_to_check(key.limits) if key is not None else None
+    count = partial(services.count_input, request.request, request.model)
+    record = TurnRecord(
+        id=response.id,
+        tenant=request.tenant,
+        started_at=gateway.clock(),
+        is_stored=response.store,
+        user_agent=shown(exchange.headers.get("user-agent", "")),
+        request_id=exchange.request_id,
+        model=shown(request.model),
+        accent=request.accent,
+        stream=request.request.stream is True,
+        reserved_tokens=reserved_tokens(limits, request.request, count),
+    )
+    return Admission(
+        record,
+        limits,
+        store=gateway.store,
+        local=gateway.local_ledger,
+        listing=services.listing_for(exchange.headers),
+        target=(request.first.upstream.name, request.first.model),
+        clock=gateway.clock,
     )
 
 

@@ -25,9 +25,10 @@ async def run_turn(
     on_disconnect: OnDisconnect | None = None,
 ) -> None:
     """Run a turn to its end, whatever the upstream and the client do. Without `on_disconnect`, the turn was
-    queued, and no client waits for it."""
+    queued, and no client waits for it. Raise `RequestRefused`, before anything is sent, if the client's key
+    may not run it now."""
     turn, heartbeats = prepared.turn, None
-    gateway.turns.add(turn, exchange, prepared.services)
+    await admit_turn(gateway, prepared, exchange)
     watch = ClientWatch(gateway, prepared, outlet, exchange)
     if isinstance(outlet, LiveOutlet):
         heartbeats = Heartbeats(
@@ -57,10 +58,22 @@ async def run_turn(
             close_turn(gateway, prepared)
 
 
+async def admit_turn(gateway: Gateway, prepared: Prepared, exchange: ClientRequest) -> None:
+    """Count a turn as running and open its record in the ledger, unless that was done before; raise
+    `RequestRefused` if the client's key may not run it now. `close_turn` must follow."""
+    gateway.turns.add(prepared.turn, exchange, prepared.services)
+    try:
+        await prepared.admission.admit()
+    except BaseException:
+        gateway.turns.remove(prepared.turn)
+        raise
+
+
 def close_turn(gateway: Gateway, prepared: Prepared) -> None:
-    """Remove, count and log a turn that has ended; its verdict is complete."""
+    """Remove, settle, count and log a turn that has ended; its verdict is complete."""
     gateway.turns.remove(prepared.turn)
-    prepared.services.count_turn(prepared.verdict)
+    cost = prepared.admission.settle(prepared.verdict)
+    prepared.services.count_turn(prepared.verdict, cost)
     log_verdict(prepared.verdict)
 
 

@@ -25,7 +25,8 @@ from penstock.store.contract import (
     StoredResponse,
     Trace,
 )
-from penstock.store.sqlite import queries
+from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
+from penstock.store.sqlite import ledger, queries
 from penstock.store.sqlite.file import (
     BUSY_MS,
     SUFFIXES,
@@ -140,6 +141,17 @@ class SqliteArchive:
                     tenant, changed_at, StoredConversation(*conversation), tuple(items)
                 )
             last = rows[-1][0]
+
+    # The ledger
+
+    def turns(self, filter: TurnFilter, *, after: str = "", limit: int = 50) -> TurnPage:
+        return self._run(ledger.turns, filter, after, limit)
+
+    def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
+        return self._run(ledger.totals, filter, by)
+
+    def last_used(self) -> dict[str, float]:
+        return self._run(ledger.last_used)
 
     # Pruning
 

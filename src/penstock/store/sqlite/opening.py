@@ -15,6 +15,7 @@ from penstock.store.sqlite.file import (
     create_private_file,
     prepare_for_writing,
 )
+from penstock.store.sqlite.ledger import settle_interrupted
 from penstock.store.sqlite.pruning import set_initial_time
 from penstock.store.sqlite.recent import move_recent
 from penstock.store.sqlite.schema import check, migrate
@@ -44,6 +45,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         set_initial_time(connection, clock())  # before interrupted turns get an end time from the clock
         move_recent(connection)
         count = statements.end_unfinished(connection, clock())
+        settle_interrupted(connection, clock())
         connection.execute("COMMIT")
     except BaseException:
         connection.close()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from penstock.store.contract import next_store_time
-from penstock.store.sqlite import queries, statements
+from penstock.store.sqlite import ledger, queries, statements
 from penstock.store.sqlite.writer import Writer
 
 _BATCH = 200
@@ -92,7 +92,7 @@ def _shrink_conversations(connection: sqlite3.Connection, most_bytes: int) -> in
 def _batch_size(connection: sqlite3.Connection, most_bytes: int) -> int:
     """Return how many rows to delete next: fewer than estimated, because their sizes differ and no more may
     be deleted than necessary."""
-    used = queries.used_bytes(connection)
+    used = queries.used_bytes(connection) - ledger.approximate_bytes(connection)  # it has its own retention
     if used <= most_bytes:
         return 0
     count = connection.execute(

@@ -105,6 +105,100 @@ STEPS: Sequence[str] = (
     """
     CREATE TABLE recent (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
     """,
+    # 5. The ledger (`store.sqlite.ledger`): a row per turn, sums per hour, and what budgets count per day.
+    """
+    CREATE TABLE turns (
+        id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        started_at REAL NOT NULL,
+        ended_at REAL,
+        is_stored INTEGER NOT NULL,
+        user_agent TEXT NOT NULL,
+        cost REAL,
+        reserved_tokens INTEGER NOT NULL,
+        reserved_cost REAL NOT NULL,
+        request_id TEXT NOT NULL,
+        model TEXT NOT NULL,
+        target TEXT NOT NULL,
+        upstream_model TEXT NOT NULL,
+        upstream_id TEXT NOT NULL,
+        upstream_status INTEGER NOT NULL,
+        accent TEXT NOT NULL,
+        stream INTEGER NOT NULL,
+        outcome TEXT NOT NULL,
+        closer TEXT NOT NULL,
+        code TEXT NOT NULL,
+        status INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        last_event TEXT NOT NULL,
+        last_sequence INTEGER NOT NULL,
+        terminal_sent INTEGER NOT NULL,
+        duration_ms INTEGER NOT NULL,
+        first_output_ms INTEGER NOT NULL,
+        overhead_ms REAL NOT NULL,
+        idle_ms INTEGER NOT NULL,
+        bytes_in INTEGER NOT NULL,
+        bytes_out INTEGER NOT NULL,
+        heartbeats INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        reasoning_tokens INTEGER NOT NULL,
+        usage_estimated INTEGER NOT NULL,
+        diagnostics TEXT NOT NULL,
+        search TEXT NOT NULL
+    );
+    CREATE INDEX turns_by_start ON turns (started_at, id, tenant, model, target, outcome, search);
+    CREATE INDEX turns_by_tenant ON turns (tenant, started_at, id);
+    CREATE INDEX turns_by_request ON turns (request_id);
+    CREATE INDEX turns_unfinished ON turns (tenant, started_at, id) WHERE ended_at IS NULL;
+
+    CREATE TABLE turn_hours (
+        hour INTEGER NOT NULL,
+        tenant TEXT NOT NULL,
+        model TEXT NOT NULL,
+        target TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        turns INTEGER NOT NULL,
+        failed INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        reasoning_tokens INTEGER NOT NULL,
+        cost REAL NOT NULL,
+        unpriced INTEGER NOT NULL,
+        estimated INTEGER NOT NULL,
+        duration_ms INTEGER NOT NULL,
+        PRIMARY KEY (hour, tenant, model, target, outcome)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE turn_days (
+        hour INTEGER NOT NULL,
+        tenant TEXT NOT NULL,
+        model TEXT NOT NULL,
+        target TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        turns INTEGER NOT NULL,
+        failed INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        reasoning_tokens INTEGER NOT NULL,
+        cost REAL NOT NULL,
+        unpriced INTEGER NOT NULL,
+        estimated INTEGER NOT NULL,
+        duration_ms INTEGER NOT NULL,
+        PRIMARY KEY (hour, tenant, model, target, outcome)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE tenant_days (
+        tenant TEXT NOT NULL,
+        day INTEGER NOT NULL,
+        tokens INTEGER NOT NULL,
+        cost REAL NOT NULL,
+        PRIMARY KEY (tenant, day)
+    ) WITHOUT ROWID;
+    """,
 )
 
 

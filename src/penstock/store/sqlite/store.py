@@ -36,11 +36,8 @@ from penstock.store.contract import (
     page_of,
 )
 from penstock.store.sqlite import queries, statements
-from penstock.store.sqlite.file import (
-    BUSY_MS,
-    FileLocation,
-    FileLock,
-)
+from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
+from penstock.store.sqlite.ledger_store import SqliteLedger
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
@@ -70,7 +67,7 @@ async def open_sqlite_store(
     return SqliteStore(file, lock, connection, clock=clock, bounds=bounds or WriteLimits(), busy_ms=busy_ms)
 
 
-class SqliteStore:
+class SqliteStore(SqliteLedger):
     """See `penstock.store.contract.Store` for what each method promises; open it with `open_sqlite_store`."""
 
     def __init__(
@@ -98,6 +95,7 @@ class SqliteStore:
             file_exists=location.exists,
         )
         self._readers = ReaderPool(path, busy_ms)
+        super().__init__(self._writer, self._readers)
         self._is_closed = False
         self._lost: list[str] = []
         """The ids of responses that could not be written before the store was closed."""

@@ -18,7 +18,10 @@ from typing import TypeGuard, TypeVar, cast
 from msgspec import Struct
 
 from penstock.errors import StoreError
+from penstock.store.ledger import TurnRecord
 from penstock.store.sqlite.file import failure_of
+from penstock.store.sqlite.ledger import write_records
+from penstock.store.sqlite.ledger_queue import LedgerQueue
 from penstock.store.sqlite.recent import add_recent, clear_recent, move_recent
 from penstock.store.sqlite.statements import write_part
 from penstock.store.turn_buffer import TurnBuffer, UnwrittenLog, UnwrittenPart
@@ -62,6 +65,8 @@ class _Job(Struct):
 
     run: Callable[[sqlite3.Connection], object]
     done: asyncio.Future[object]
+    is_synced: bool = True
+    """Whether its caller waits until the disk has it."""
     result: object = None
 
 
@@ -72,19 +77,30 @@ class _Batch(Struct):
     """Written to the recent events."""
     clear: Callable[[sqlite3.Connection], None] | None = None
     """Clears the recent events, which are in `parts`, or moves them."""
+    ledger: dict[str, TurnRecord] = {}
+    """By the ids of their turns."""
     written: set[int] = set()
-    """Positions of committed entries. Jobs are counted after the parts, and then the logs as one entry."""
+    """Positions of committed entries. Jobs are counted after the parts, then the logs as one entry, then the
+    ledger as one."""
     refused: set[int] = set()
     """Positions of entries that can never be written because they are invalid."""
     failure: str = ""
     """The error code of the entries that were neither written nor refused."""
 
     def __len__(self) -> int:
-        return len(self.parts) + len(self.jobs) + 1
+        return self.ledger_position + 1
+
+    @property
+    def logs_position(self) -> int:
+        return len(self.parts) + len(self.jobs)
+
+    @property
+    def ledger_position(self) -> int:
+        return self.logs_position + 1
 
     @property
     def has_waiting_caller(self) -> bool:
-        return bool(self.jobs) or any(part.end is not None for _, part in self.parts)
+        return any(job.is_synced for job in self.jobs) or any(part.end is not None for _, part in self.parts)
 
 
 class Writer:
@@ -119,6 +135,9 @@ class Writer:
         """When the recent events must be cleared; None if there are none."""
         self._has_lost_recent = False
         """Whether some of the recent events are not in memory any more."""
+        self._ledger = LedgerQueue()
+        self._ledger_until = 0.0
+        """When the records of the ledger must be written."""
         self._jobs: list[_Job] = []
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
@@ -152,13 +171,21 @@ class Writer:
             self._start_in(RETRY if self._failure else self._log_delay)
         self._gathering[id] = running
 
-    async def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a function in the next transaction, after the data of turns, and return its result."""
+    def record(self, record: TurnRecord) -> None:
+        """Write a record of the ledger with the next events. A turn that ends before that is one write."""
+        if not self._ledger:
+            self._ledger_until = self._loop.time() + self._log_delay
+            self._start_in(RETRY if self._failure else self._log_delay)
+        self._ledger.put(record)
+
+    async def do(self, job: Callable[[sqlite3.Connection], T], *, is_synced: bool = True) -> T:
+        """Run a function in the next transaction, after the data of turns and the ledger, and return its
+        result. If `is_synced` is False, a power cut may undo it, and it waits for nothing else."""
         if self._is_closed:
             raise StoreError(StoreError.CLOSED, "the store is closed")
         done: asyncio.Future[object] = self._loop.create_future()
-        self._jobs.append(_Job(job, done))
-        self._start_in(self._commit_delay)
+        self._jobs.append(_Job(job, done, is_synced))
+        self._start_in(self._commit_delay if is_synced else 0.0)
         return cast(T, await done)
 
     def do_later(self, job: Callable[[sqlite3.Connection], object]) -> None:
@@ -173,7 +200,7 @@ class Writer:
         the turns."""
         if self._commit is not None:
             await asyncio.wait({self._commit})
-        self._gather_until = 0.0
+        self._gather_until = self._ledger_until = 0.0
         if moves_recent and (self._gathering or self._recent_until is not None):
             self._recent_until = 0.0
         if self._has_work or self._recent_until == 0.0:
@@ -182,7 +209,7 @@ class Writer:
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._waiting or self._gathering or self._jobs)
+        return bool(self._waiting or self._gathering or self._jobs or self._ledger)
 
     async def aclose(self) -> list[str]:
         """Write what is waiting, with retries, and close; return the ids of turns that were not written."""
@@ -230,6 +257,8 @@ class Writer:
         now = self._loop.time() + _EARLY
         batch = _Batch([], self._jobs)
         turns, self._waiting, self._jobs = self._waiting, {}, []
+        if batch.jobs or now >= self._ledger_until:  # A job may count the records of the ledger.
+            batch.ledger = self._ledger.take()
         if self._recent_until is not None and now >= self._recent_until:
             turns = turns | self._recent | self._gathering
             self._gathering = {}
@@ -275,13 +304,15 @@ class Writer:
         self._finish_recent(batch, unwritten)
         for position, job in enumerate(batch.jobs, len(batch.parts)):
             self._report_job(job, batch, position)
+        if batch.ledger_position not in batch.written:
+            self._ledger.put_back(batch.ledger)
         self._waiting = unwritten | self._waiting  # Rows are written in the order in which turns were opened.
         for id in self._waiting.keys() & self._gathering.keys():
             del self._gathering[id]
         self._start_next()
 
     def _finish_recent(self, batch: _Batch, unwritten: dict[str, TurnBuffer]) -> None:
-        is_written = len(batch) - 1 in batch.written
+        is_written = batch.logs_position in batch.written
         for running, log in batch.logs:
             if not is_written:
                 if not running.is_lost:
@@ -306,6 +337,8 @@ class Writer:
             self._start_in(least)
         if self._gathering:
             self._start_in(max(self._gather_until - now, least))
+        if self._ledger:
+            self._start_in(max(self._ledger_until - now, least))
         if self._recent_until is not None:
             self._start_in(max(self._recent_until - now, least))
 
@@ -394,6 +427,7 @@ def _commit_all(connection: sqlite3.Connection, batch: _Batch) -> None:
     try:
         for _, part in batch.parts:
             write_part(connection, part)
+        write_records(connection, batch.ledger.values())
         for job in batch.jobs:
             job.result = job.run(connection)
         if batch.logs:
@@ -410,7 +444,9 @@ def _commit_one_by_one(connection: sqlite3.Connection, batch: _Batch) -> None:
     """Commit each entry in its own transaction, so that an invalid entry does not affect the rest."""
     entries = [_Batch([entry], []) for entry in batch.parts] + [_Batch([], [job]) for job in batch.jobs]
     entries.append(_Batch([], [], batch.logs, batch.clear and move_recent))
-    for position, single in enumerate(entries):
+    entries.append(_Batch([], [], ledger=batch.ledger))
+    # The ledger is first, because jobs count its records.
+    for position, single in sorted(enumerate(entries), key=lambda each: each[0] != batch.ledger_position):
         try:
             _commit_all(connection, single)
             batch.written.add(position)
