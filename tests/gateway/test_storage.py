@@ -14,9 +14,11 @@ from penstock.errors import StoreError
 from penstock.gateway.settings import Limits
 from penstock.gateway.storage import default_path, open_gateway_store, prune_regularly, secret_folder
 from penstock.store.contract import Closed, Opened, Store
+from penstock.store.ledger import TurnFilter
 from penstock.store.memory import MemoryStore
 from tests.client.server import run
 from tests.store.builders import Clock
+from tests.store.ledger_records import ended, started
 
 DAY = 86400
 
@@ -72,6 +74,23 @@ def test_nothing_goes_for_its_age_when_the_gateway_starts() -> None:
             return await days_of(store)
 
     assert run(kept()) == [0]
+
+
+def test_the_ledger_has_a_retention_of_its_own() -> None:
+    async def kept() -> list[str]:
+        clock = Clock(0)
+        store = MemoryStore(clock=clock)
+        for day in range(5):
+            clock.now = day * DAY
+            store.settle_turn(ended(started(f"resp_{day}", clock.now)))
+            await keep(store, f"resp_{day}")
+        clock.now = 5 * DAY
+        async with pruning(store, Limits(store_days=1, ledger_days=3)):
+            turns = (await store.turns(TurnFilter())).turns
+        await store.aclose()
+        return [turn.id for turn in turns]
+
+    assert run(kept()) == ["resp_4", "resp_3", "resp_2"]
 
 
 class Broken(MemoryStore):

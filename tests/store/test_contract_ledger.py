@@ -377,3 +377,14 @@ async def test_pruning_keeps_turns_that_run(store: Store) -> None:
     store.settle_turn(ended(started("later", NOON + HOUR)))
     assert await store.prune_ledger(older_than=NOON + HOUR + 1) == 1
     assert await ids(store) == ["later", "running"]
+
+
+@for_every_store
+async def test_the_day_that_is_partly_pruned_keeps_the_sums_of_its_other_hours(store: Store) -> None:
+    for hour in range(-24, 4):
+        store.settle_turn(ended(started(f"resp_{hour}", NOON + hour * HOUR), tokens=10))
+    assert await store.prune_ledger(older_than=NOON + HOUR) == 25
+    assert [(each.group, each.turns) for each in await store.totals(EVERYTHING, ("day",))] == [
+        ({"day": "2026-11-18"}, 3)
+    ]
+    assert [each.turns for each in await store.totals(TurnFilter(since=NOON + HOUR), ())] == [3]

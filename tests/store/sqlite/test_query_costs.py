@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from penstock.store.contract import LOCAL, StoredConversation
-from penstock.store.sqlite import queries, statements
+from penstock.store.ledger import Budget, KeyLimits, TurnFilter
+from penstock.store.sqlite import ledger, queries, statements
 from penstock.store.sqlite.file import connect
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.builders import closed, events, items, opened
+from tests.store.ledger_records import NOON, ended, started
 
 FEW, MANY = 50, 2_000
 
@@ -33,7 +35,20 @@ QUERIES: dict[str, Callable[[sqlite3.Connection], object]] = {
     "what is unfinished": lambda file: statements.end_unfinished(file, 1.0),
     "what is old": lambda file: statements.delete_ended(file, 0.0, 10),
     "deleting": lambda file: _deleted(file),
+    "a page of the ledger": lambda file: ledger.turns(file, TurnFilter(), "", 10),
+    "a later page": lambda file: ledger.turns(file, TurnFilter(tenant="alice"), f"{NOON + 30!r}_x", 10),
+    "turns that run": lambda file: ledger.turns(file, TurnFilter(outcome="running"), "", 10),
+    "usage by day": lambda file: ledger.totals(file, TurnFilter(), ("key", "day")),
+    "limits": lambda file: _admitted(file),
 }
+
+LIMITS = KeyLimits(
+    requests_per_minute=0, tokens_per_minute=0, concurrent_turns=0, budgets=(Budget(0.0, "tokens", "month"),)
+)
+
+
+def _admitted(file: sqlite3.Connection) -> None:
+    assert ledger.admit(file, started("resp_new", NOON + 86_400), LIMITS) is not None
 
 
 def _deleted(file: sqlite3.Connection) -> None:
@@ -52,6 +67,7 @@ def _filled(path: Path, count: int) -> Path:
     async def fill() -> None:
         store = await open_sqlite_store(path)
         for number in range(count):
+            store.settle_turn(ended(started(f"resp_{number}", NOON + number / count), tokens=10))
             id = f"resp_{number}"
             previous = f"resp_{number - 1}" if number % 10 else None
             await store.open(opened(id, f"in_{number}", previous=previous))
