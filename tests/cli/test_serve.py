@@ -51,8 +51,12 @@ class FakeServer:
         ready: Callable[[str], None],
         announce: Callable[[str, Gateway], Coroutine[Any, Any, None]],
         reload: Callable[[], Any],
+        watch: Path | None,
+        metrics: socket.socket | None,
     ) -> list[str]:
         assert own is None, "there is no TLS"
+        assert metrics is None
+        self.watched = watch
         with listening:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             if self._error is not None:

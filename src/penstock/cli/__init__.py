@@ -20,7 +20,7 @@ COMMANDS = {
     "models": "list an endpoint's models with limits, capabilities and prices",
     "init": "write a first penstock.toml for the keys and servers found here",
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
-    "keys": "create, list and remove client keys of a gateway",
+    "keys": "create, list, rotate and revoke client keys",
     "config": "check a configuration file and summarise it",
     "doctor": "find out what is wrong, from the configuration to the models",
     "explain": "explain what happened in a turn",

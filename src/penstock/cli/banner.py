@@ -47,6 +47,8 @@ class ServedGateway(Struct, frozen=True, kw_only=True):
     """The configuration file."""
     store: str
     """Where responses are stored, in words."""
+    metrics: str = ""
+    """The URL of the metrics, if they have an address of their own."""
 
 
 async def announce(
@@ -140,6 +142,8 @@ def _rows(gateway: ServedGateway, statuses: Mapping[str, TargetStatus]) -> Itera
     yield "store", [gateway.store]
     yield "settings", [short_path(gateway.file) if gateway.file else _NO_FILE]
     yield "access", [_access(settings)]
+    if gateway.metrics:
+        yield "metrics", [gateway.metrics]
 
 
 def _target(target: UpstreamTarget) -> str:

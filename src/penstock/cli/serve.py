@@ -38,8 +38,8 @@ examples:
                         many upstreams, fallback, keys: docs/configuration.md
 
 Without --config, penstock.toml is read from the current folder or from
-~/.config/penstock if it exists. SIGHUP reloads it; SIGTERM lets running turns
-finish, then stops the gateway.
+~/.config/penstock if it exists. Its changes apply within about a second;
+SIGTERM lets running turns finish, then stops the gateway.
 
 environment variables, which override the file and are overridden by options:
   PENSTOCK_CONFIG  the configuration file, as --config
@@ -98,6 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="also store the upstreams' bytes, for penstock replay",
     )
+    add("--metrics", metavar="HOST:PORT", type=_metrics, help="an address of its own for /metrics")
     add("--ready-file", metavar="FILE", help="write the URL to this file when the gateway is ready")
 
 
@@ -105,6 +106,16 @@ def _port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 0 to 65535")
     return int(text)
+
+
+def _metrics(text: str) -> tuple[str, int]:
+    from penstock.gateway.config.file import metrics_address
+    from penstock.gateway.config.values import InvalidValue
+
+    try:
+        return metrics_address(text)
+    except InvalidValue as wrong:
+        raise argparse.ArgumentTypeError(f"{text!r} {wrong}") from None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -123,6 +134,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         settings = settings_from(given, path, os.environ)
         listening = listen(settings.host, settings.port)
+        metrics = listen(*settings.metrics) if settings.metrics else None
     except (ConfigError, OptionError) as error:
         raise UsageError(str(error)) from None
     except PenstockError as error:
@@ -130,7 +142,7 @@ def run(options: argparse.Namespace) -> int:
     ready_file = _ready_file(options.ready_file)
     set_up(settings.log_level)
     try:
-        lost = _serve(settings, listening, given, path, ready_file)
+        lost = _serve(settings, listening, metrics, given, path, ready_file)
     except (StoreError, ConfigError) as error:
         raise UsageError(f"--store: {error}") from None
     if not lost:
@@ -154,12 +166,14 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         log_level=options.log_level,
         store=options.store,
         record=options.record,
+        metrics=options.metrics,
     )
 
 
 def _serve(
     settings: Settings,
     listening: socket,
+    metrics: socket | None,
     given: ServeOptions,
     path: Path | None,
     ready_file: Path | None,
@@ -180,7 +194,9 @@ def _serve(
         listening,
         own=own,
         ready=lambda url: _ready(url, ready_file),
-        announce=lambda url, gateway: _announce(url, gateway, path),
+        announce=lambda url, gateway: _announce(url, gateway, path, metrics),
+        watch=path,
+        metrics=metrics,
         reload=lambda: reloaded_settings(given, path, os.environ),
     )
 
@@ -215,12 +231,20 @@ def _ready(url: str, ready_file: Path | None) -> None:
         temporary.replace(ready_file)
 
 
-async def _announce(url: str, gateway: Gateway, path: Path | None) -> None:
+async def _announce(url: str, gateway: Gateway, path: Path | None, metrics: socket | None) -> None:
     from penstock.cli.banner import ServedGateway, announce, store_in_words
+    from penstock.gateway.server import url_of
     from penstock.gateway.storage import default_path
     from penstock.store.memory import MemoryStore
 
     settings = gateway.services.settings
     is_in_memory = isinstance(gateway.store, MemoryStore)
     store = store_in_words(settings, default_path(os.environ), is_in_memory=is_in_memory)
-    await announce(ServedGateway(url=url, settings=settings, file=path, store=store), Terminal())
+    served = ServedGateway(
+        url=url,
+        settings=settings,
+        file=path,
+        store=store,
+        metrics=f"{url_of(metrics)}/metrics" if metrics else "",
+    )
+    await announce(served, Terminal())

@@ -15,6 +15,7 @@ from penstock.gateway.http.asgi import Message, Receive, Send, serve_asgi
 from penstock.gateway.http.exchange import ClientRequest, Exchange, SocketExchange
 from penstock.gateway.refusals import refusal_for
 from penstock.gateway.routes import ROUTES, Router, Routes, resource_of
+from penstock.gateway.settings import ClientKey
 from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
@@ -33,7 +34,10 @@ class GatewayApp:
 
     def __init__(self, gateway: Gateway, routes: Routes | None = None) -> None:
         self.gateway = gateway
-        self._router = Router({**ROUTES, **(routes or {})})
+        self._router = self._routes(routes or {})
+
+    def _routes(self, more: Routes) -> Router:
+        return Router({**ROUTES, **more})
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -75,7 +79,7 @@ class GatewayApp:
                 exchange.answer(204, b"", headers=_preflight(exchange))
                 return
             name, route, params = self._router.find(exchange.path, exchange.method)
-            key = None if route.is_open else authenticate(self.gateway.services.settings, exchange.headers)
+            key = None if route.is_open else self._authenticate(exchange)
             await route.handler(self.gateway, exchange, key, **params)
         except ClientDisconnected:
             pass
@@ -97,13 +101,16 @@ class GatewayApp:
                 raise RequestRefused(
                     404, "not_found", f"no WebSocket at this path; {SUPPORTED}", type="not_found"
                 )
-            key = authenticate(self.gateway.services.settings, exchange.headers)
+            key = self._authenticate(exchange)
             _refuse_socket_if(not self.gateway.services.settings.websocket or self.gateway.is_draining)
         except RequestRefused as refused:
             log_refused(refused, "WEBSOCKET", OTHER, exchange.request_id)
             exchange.refuse(refused)
             return
         await Socket(self.gateway, exchange, key, self.gateway.services.clock).serve()
+
+    def _authenticate(self, exchange: ClientRequest) -> ClientKey | None:
+        return authenticate(self.gateway.services.settings, exchange.headers, self.gateway.clock)
 
     def _check_page(self, exchange: ClientRequest) -> None:
         """Refuse requests of web pages, except from allowed origins."""

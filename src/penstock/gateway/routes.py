@@ -112,6 +112,6 @@ ROUTES: Routes = {
     "usage": {"GET": Route(ledger.show_usage)},
     "healthz": {"GET": Route(status.show_health, is_open=True)},
     "readyz": {"GET": Route(status.show_ready, is_open=True)},
-    "metrics": {"GET": Route(status.show_metrics)},
+    "metrics": {"GET": Route(status.show_metrics, is_open=True)},
 }
 """By path, without leading and trailing slashes, and with or without `v1/` in front."""

@@ -11,13 +11,18 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 
 from penstock.errors import PenstockError
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import JSON, request_id_for
+from penstock.gateway.metrics_app import MetricsApp
+from penstock.gateway.reloading import FileWatch, Reloader
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log, log_fault, log_refused
 from penstock.gateway.telemetry.metrics import OTHER
@@ -25,7 +30,7 @@ from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 from penstock.net.server.channels import Headers
 from penstock.net.server.refusals import ServerRefusal
 from penstock.net.server.server import BACKLOG, Server
-from penstock.net.tls import load_certificate, server_tls_context
+from penstock.net.tls import server_tls_context
 
 _STOP_STEP = 1.0
 """Seconds between the steps of a forced shutdown. In the first, stopped turns send their terminal events."""
@@ -62,7 +67,7 @@ class ServerRefuser:
 class _Signals:
     """Handle signals: SIGTERM and SIGINT wait for running turns; a second signal or `drain` stops them."""
 
-    def __init__(self, server: Server, gateway: Gateway, reload: Callable[[], Settings]) -> None:
+    def __init__(self, server: Server, gateway: Gateway, reload: Callable[[], None]) -> None:
         self._server, self._gateway, self._reload = server, gateway, reload
         self._loop = asyncio.get_running_loop()
         self.is_forced = False
@@ -72,7 +77,7 @@ class _Signals:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._handle(number, self._drain)
         if hasattr(signal, "SIGHUP"):
-            self._handle(signal.SIGHUP, self._reload_settings)
+            self._handle(signal.SIGHUP, self._reload)
 
     def _handle(self, number: signal.Signals, handler: Callable[[], None]) -> None:
         try:
@@ -109,28 +114,6 @@ class _Signals:
         self.is_forced = True
         self._server.exit()
 
-    def _reload_settings(self) -> None:
-        """Reload the settings; if the file is invalid, keep the current ones."""
-        try:
-            settings = self._reload()
-            self._check_certificate(settings)
-            self._gateway.reload(settings)
-            self._reload_certificate(settings)
-        except PenstockError as error:
-            log.error("%s", f"the settings were not changed: {error}")
-        else:
-            log.setLevel(settings.log_level.upper())
-            log.info("the settings were reloaded")
-
-    def _check_certificate(self, settings: Settings) -> None:
-        """Raise if the certificate cannot be loaded: then nothing is changed."""
-        if self._server.tls is not None and settings.tls_cert:
-            server_tls_context(settings.tls_cert, settings.tls_key)
-
-    def _reload_certificate(self, settings: Settings) -> None:
-        if self._server.tls is not None and settings.tls_cert:
-            load_certificate(self._server.tls, settings.tls_cert, settings.tls_key)
-
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a bound socket, or raise `CannotListen`. Port 0 picks a free port."""
@@ -155,13 +138,16 @@ def run(
     ready: Callable[[str], None],
     announce: Callable[[str, Gateway], Awaitable[None]] | None = None,
     reload: Callable[[], Settings],
+    watch: Path | None = None,
+    metrics: socket.socket | None = None,
 ) -> list[str]:
     """Serve until a signal stops the process. Return the ids of the responses that are lost, because they
     could not be written to the store.
 
     `open_app` is called on the gateway's event loop; `own` is a socket without TLS for the gateway's requests
     to itself; `ready` is called with the URL; `announce` runs beside the gateway from then on, until it ends
-    or the gateway stops; `reload` reads the settings again.
+    or the gateway stops; `reload` reads the settings again, also when the file `watch` changes; `metrics` is
+    the socket of the address for metrics.
     """
 
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -170,14 +156,15 @@ def run(
         app = await open_app()
         gateway = app.gateway
         server = server_of(app)
-        signals = _Signals(server, gateway, reload)
+        reloader = Reloader(gateway, server, reload)
+        signals = _Signals(server, gateway, reloader.reload)
         signals.install()
         # Objects that exist now live until the end. Each full collection that scanned them would block every
         # stream for tens of milliseconds.
         gc.collect()
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER)
-        async with app.running():
+        async with app.running(), _watching(watch, reloader), _serving_metrics(gateway, metrics):
             await server.listen(listening)
             if own is not None:
                 await server.listen(own, is_private=True)
@@ -203,7 +190,38 @@ async def _reported(work: Awaitable[None]) -> None:
         log_fault(error, "")
 
 
-def server_of(app: GatewayApp) -> Server:
+@asynccontextmanager
+async def _watching(path: Path | None, reloader: Reloader) -> AsyncIterator[None]:
+    """Apply changes of the configuration file while this is active."""
+    if path is None:
+        yield
+        return
+    watch = FileWatch(path, partial(reloader.reload, only_changes=True))
+    task = asyncio.create_task(watch.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _serving_metrics(gateway: Gateway, listening: socket.socket | None) -> AsyncIterator[None]:
+    """Serve the metrics at their own address, also while running turns end."""
+    if listening is None:
+        yield
+        return
+    server = server_of(MetricsApp(gateway), has_tls=False)
+    await server.listen(listening)
+    log.info("%s", f"metrics are at {url_of(listening)}/metrics")
+    try:
+        yield
+    finally:
+        server.stop()
+        server.abort()
+
+
+def server_of(app: GatewayApp, *, has_tls: bool = True) -> Server:
     """Return a server for a gateway, with the limits and the certificate of its settings."""
     settings = app.gateway.services.settings
     return Server(
@@ -211,7 +229,9 @@ def server_of(app: GatewayApp) -> Server:
         ServerRefuser(),
         client_timeout=lambda: app.gateway.services.settings.limits.client_timeout,
         message_bytes=settings.limits.body_bytes,
-        tls=server_tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
+        tls=server_tls_context(settings.tls_cert, settings.tls_key)
+        if settings.tls_cert and has_tls
+        else None,
     )
 
 

@@ -10,7 +10,7 @@ from penstock.demo.upstream import DemoUpstream
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.http.access import client_key_of
 from penstock.gateway.model_listing import Listing, Listings
-from penstock.gateway.settings import DEMO, Settings
+from penstock.gateway.settings import DEMO, ClientKey, Settings
 from penstock.gateway.telemetry.metrics import OTHER, Metrics
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.items import Item
@@ -111,11 +111,13 @@ class Services:
         metrics.count("penstock_bytes_total", verdict.bytes_out, direction="out")
         metrics.count("penstock_heartbeats_total", verdict.heartbeats)
 
-    def candidates(self, model: str) -> list[Candidate]:
-        """Return the targets for a model, in order; raise `RequestRefused` for an unknown name."""
+    def candidates(self, model: str, key: ClientKey | None = None) -> list[Candidate]:
+        """Return the targets for a model, in order; raise `RequestRefused` for an unknown name. `key` is the
+        client's: names that it may not use are not revealed."""
         settings, route = self.settings, self.settings.route_of(model)
         if route is None:
-            known = ", ".join([*settings.models, *settings.aliases, DEMO])
+            names = [*settings.models, *settings.aliases, DEMO]
+            known = ", ".join(name for name in names if key is None or key.may_use(name))
             message = f"there is no model {model[:128]!r}; available: {known}"
             raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
         return [Candidate(self._upstreams[step.target], step.model or route.name) for step in route.steps]
@@ -129,12 +131,12 @@ class Services:
         used as a label: such names are unlimited and may reveal something about the client."""
         return self.settings.names(model) or self._lists.for_key("").lists(model)
 
-    def count_input(self, request: CreateResponse, model: str) -> int:
-        return count_input(request, self._upstream_name(model), self._counter)
+    def count_input(self, request: CreateResponse, model: str, key: ClientKey | None = None) -> int:
+        return count_input(request, self._upstream_name(model, key), self._counter)
 
     def estimate(self, request: CreateResponse, model: str, output: Sequence[Item]) -> UsageDelta:
         return estimate_usage(request, self._upstream_name(model), output, self._counter)
 
-    def _upstream_name(self, model: str) -> str:
+    def _upstream_name(self, model: str, key: ClientKey | None = None) -> str:
         """Return the upstream's name of a model: tokens are counted for that model."""
-        return self.candidates(model)[0].model
+        return self.candidates(model, key)[0].model

@@ -42,10 +42,23 @@ class ClientKey(Struct, frozen=True, kw_only=True):
     """The SHA-256 of the key. A key is 256 random bits, so nothing slower is needed."""
     accent: str = ""
     """The event naming for this client; empty: detected from its requests."""
-    operator: bool = False
-    """May see what the gateway does for other clients: all of `/metrics`."""
+    admin: bool = False
+    """May see what the gateway does for other clients: their turns, and all of `/metrics`."""
+    expires_at: float | None = None
+    """Seconds since 1970; from then on the key is refused. None: never."""
+    previous_digest: bytes = b""
+    """The SHA-256 of the key before the last rotation, which is accepted until `previous_until`."""
+    previous_until: float = 0.0
+    models: tuple[str, ...] = ()
+    """The names that its requests may ask for; `gpt-*` stands for every name that begins so. Empty: all."""
     limits: KeyLimits = KeyLimits()
     """What the key may use."""
+
+    def may_use(self, model: str) -> bool:
+        """Return whether a request with this key may name this model."""
+        return not self.models or any(
+            model.startswith(name[:-1]) if name.endswith(EVERY) else model == name for name in self.models
+        )
 
     def __repr__(self) -> str:
         return f"ClientKey({self.name!r})"
@@ -95,6 +108,10 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
+    metrics: tuple[str, int] | None = None
+    """The address that serves only `/metrics`, `/healthz` and `/readyz`, without a key; None: none."""
+    metrics_digest: bytes = b""
+    """The SHA-256 of the token for `/metrics`; empty: there is none."""
     tls_cert: str = ""
     """The file with the certificate chain; empty: the gateway speaks plain HTTP."""
     tls_key: str = ""

@@ -79,7 +79,7 @@ def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) 
     assert (override.id, override.facts.window, override.facts.image_input) == ("fast", 128_000, False)
     key, operator = settings.keys
     assert (key.name, key.digest.hex()[:8], key.accent) == ("laptop", "9f86d081", "openai")
-    assert (key.operator, operator.operator) == (False, True)
+    assert (key.admin, operator.admin) == (False, True)
 
 
 def test_the_example_has_every_setting() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from penstock.errors import ConfigError
-from penstock.gateway.config.keys import names_of, with_key, without_key
 from penstock.gateway.settings import ClientKey
+from penstock.store.ledger import Budget, KeyLimits
 from tests.gateway.config.reading import HASH, errors, read, read_or_errors
 
 
@@ -17,7 +18,7 @@ def test_a_client_key_shows_no_digest() -> None:
 
 def test_an_operator_is_marked_as_one() -> None:
     entry = f'[[keys]]\nname = "a"\nhash = "{HASH}"\noperator = '
-    assert [read(entry + value).keys[0].operator for value in ("true", "false")] == [True, False]
+    assert [read(entry + value).keys[0].admin for value in ("true", "false")] == [True, False]
     _, found = read_or_errors(entry + '"yes"')
     assert "true or false" in found[0].message
 
@@ -29,56 +30,28 @@ def test_a_key_cannot_have_the_name_of_the_tenant_without_keys() -> None:
     assert "local" in error
 
 
-# Editing the file: everything else in it belongs to the person who wrote it
-
-ENTRY = f'[[keys]]\nname = "new"\nhash = "{HASH}"\n'
-OTHER = f'[[keys]]\nname = "old"\nhash = "sha256:{"cd" * 32}"\n'
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        b"",
-        b"# a comment",
-        b"[server]\nport = 1\n",
-        OTHER.encode(),
-        b"[server]\r\nport = 1\r\n",
-        b"\xef\xbb\xbf",
-    ],
-    ids=["empty", "no line end", "a table", "another key", "CRLF", "BOM"],
-)
-def test_a_key_is_added_at_the_end_and_removed_again(before: bytes) -> None:
-    after = with_key(before, "new", ENTRY, "penstock.toml")
-    assert after.startswith(before)
-    assert names_of(after, "penstock.toml")[-1] == "new"
-    assert (b"\r\n" in after) is (b"\r\n" in before)
-    assert without_key(after, "new", "penstock.toml").rstrip() == before.rstrip()
-
-
-def test_only_the_named_key_is_removed() -> None:
-    data = f"# mine\n{OTHER}\n{ENTRY}\n[server]\nport = 1\n".encode()
-    after = without_key(data, "new", "penstock.toml")
-    assert after == f"# mine\n{OTHER}\n[server]\nport = 1\n".encode()
-
-
-def test_a_name_that_exists_is_not_added_twice() -> None:
-    data = f"port_comment = 1\n{ENTRY}".encode()
-    with pytest.raises(ConfigError, match='"new"') as caught:
-        with_key(data, "new", ENTRY, "penstock.toml")
-    assert caught.value.line == 2
+def test_limits_of_a_key_are_read() -> None:
+    lines = """expires = 2027-01-31
+models = ["demo", "gpt-*"]
+requests_per_minute = 1
+tokens_per_minute = 2
+concurrent_turns = 3
+budget = ["1_000_000 tokens/day", "2.5 usd / month"]
+"""
+    (key,) = read(f'[[keys]]\nname = "a"\nhash = "{HASH}"\n{lines}').keys
+    assert key.limits == KeyLimits(
+        requests_per_minute=1,
+        tokens_per_minute=2,
+        concurrent_turns=3,
+        budgets=(Budget(1_000_000, "tokens", "day"), Budget(2.5, "cost", "month")),
+    )
+    assert key.expires_at == datetime(2027, 2, 1, tzinfo=UTC).timestamp(), "the day itself is included"
+    assert [key.may_use(name) for name in ("demo", "demo2", "gpt-5", "gpt")] == [True, False, True, False]
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"keys = []\n", b'keys = [{name = "old", hash = "x"}]\n', b'keys = "x"\n', b"\xff", b"[broken"],
-    ids=["an inline list", "inline tables", "a text", "not UTF-8", "not TOML"],
+    "written", ["2027-01-31T10:00:00Z", "2027-01-31T10:00:00", "2027-01-31T12:00:00+02:00"]
 )
-def test_a_file_that_cannot_be_edited_safely_is_an_error(data: bytes) -> None:
-    with pytest.raises(ConfigError):
-        with_key(data, "new", ENTRY, "penstock.toml")
-
-
-def test_a_key_that_cannot_be_removed_safely_is_named_with_its_lines() -> None:
-    data = f'keys = [{{name = "old", hash = "{HASH}"}}, {{name = "b", hash = "{HASH}"}}]\n'.encode()
-    with pytest.raises(ConfigError, match="line 1"):
-        without_key(data, "old", "penstock.toml")
+def test_a_time_without_an_offset_is_in_utc(written: str) -> None:
+    (key,) = read(f'[[keys]]\nname = "a"\nhash = "{HASH}"\nexpires = {written}').keys
+    assert key.expires_at == datetime(2027, 1, 31, 10, tzinfo=UTC).timestamp()

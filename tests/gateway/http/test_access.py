@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.gateway.config.file import read_settings
 from penstock.gateway.errors import RequestRefused
@@ -265,6 +266,32 @@ def test_a_key_shows_only_its_name() -> None:
 def test_an_exposed_gateway_needs_keys(host: str, exposed: bool) -> None:
     assert is_exposed(Settings(host=host)) is exposed
     assert not is_exposed(Settings(host=host, keys=CLOSED.keys))
+
+
+def refused_at(now: float, token: str, key: ClientKey) -> str:
+    """Return why a token is refused at a time; empty if it is not."""
+    try:
+        authenticate(Settings(keys=(key,)), bearer(token), lambda: now)
+    except RequestRefused as refused:
+        return f"{refused.status} {refused.message}"
+    return ""
+
+
+def test_an_expired_key_is_told_so_and_a_wrong_one_is_not() -> None:
+    key = ClientKey(name="a", digest=sha256(b"pk_now").digest(), expires_at=100.0)
+    assert not refused_at(99.9, "pk_now", key)
+    assert "401 this key expired at 1970-01-01 00:01 UTC: ask" in refused_at(100.0, "pk_now", key)
+    assert "does not know" in refused_at(100.0, "pk_wrong", key)
+
+
+def test_a_rotated_key_is_accepted_until_its_grace_ends() -> None:
+    old, new = sha256(b"pk_old").digest(), sha256(b"pk_new").digest()
+    key = ClientKey(name="a", digest=new, previous_digest=old, previous_until=100.0)
+    assert not refused_at(99.0, "pk_old", key)
+    assert "expired" in refused_at(100.0, "pk_old", key)
+    assert not refused_at(100.0, "pk_new", key)
+    early = replace(key, expires_at=50.0)
+    assert [bool(refused_at(now, "pk_old", early)) for now in (49.0, 50.0)] == [False, True]
 
 
 BODY = {"model": "demo", "input": "say exactly: hello"}

@@ -250,7 +250,7 @@ def scraped(running: Running, key: str) -> str:
 @pytest.mark.e2e
 def test_metrics_of_others_are_for_operators(tmp_path: Path) -> None:
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
-    operator, third = create_key("prometheus", operator=True)
+    operator, third = create_key("prometheus", admin=True)
     config = f'{first}{second}{third}\n[targets.secret-lab]\nbase_url = "http://127.0.0.1:9/v1"\n'
     config += '[models.secret-project]\ntarget = "secret-lab"\n[limits]\nretries = 0\n'
     with gateway(tmp_path, config=config) as running:

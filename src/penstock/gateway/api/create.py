@@ -69,7 +69,7 @@ async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKe
     received = await run_heavy(weight, _read, gateway, body)
     resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, received, weight))
     request, services = resolved.request, gateway.services
-    tokens = await run_heavy(resolved.weight, services.count_input, request, str(request.model))
+    tokens = await run_heavy(resolved.weight, services.count_input, request, str(request.model), key)
     answer = {"object": "response.input_tokens", "input_tokens": tokens}
     exchange.answer(200, msgspec.json.encode(answer))
 

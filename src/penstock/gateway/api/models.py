@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.access import check_model
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.model_listing import model_body, models_body
 from penstock.gateway.settings import ClientKey
 
 
-async def list_models(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+async def list_models(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     models = await gateway.services.listing_for(exchange.headers).models()
+    if key is not None:
+        models = [model for model in models if key.may_use(model.id)]
     exchange.answer(200, models_body(models, created=gateway.started_at))
 
 
-async def get_model(gateway: Gateway, exchange: Exchange, _: ClientKey | None, *, model: str) -> None:
+async def get_model(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, model: str) -> None:
+    check_model(key, model)
     found = await gateway.services.listing_for(exchange.headers).find(model)
     if found is None:
         message = f"there is no model {model[:128]!r}: GET /v1/models lists the available models"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.access import sees_all
+from penstock.gateway.http.access import sees_metrics
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.telemetry.metrics import CONTENT_TYPE
@@ -30,6 +30,8 @@ async def show_ready(gateway: Gateway, exchange: Exchange, _: ClientKey | None) 
         exchange.answer(200, b'{"status":"ready"}')
 
 
-async def show_metrics(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    text = gateway.metrics.render() if sees_all(key) else gateway.metrics.render_public()
+async def show_metrics(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+    """Send the metrics; a token for them may stand for a key, so the route itself checks access."""
+    is_all = sees_metrics(gateway.services.settings, exchange.headers)
+    text = gateway.metrics.render() if is_all else gateway.metrics.render_public()
     exchange.answer(200, text, content_type=CONTENT_TYPE)

@@ -34,6 +34,7 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.connection_cache import ConnectionCache, ConnectionHistory
 from penstock.gateway.history.resolve import complete
+from penstock.gateway.http.access import authenticate, tenant_of
 from penstock.gateway.http.exchange import SocketExchange
 from penstock.gateway.refusals import refusal_for
 from penstock.gateway.settings import ClientKey
@@ -305,15 +306,15 @@ class Socket:
 
     async def _turn(self, lane: _Lane, exchange: SocketExchange, create: Create, weight: int) -> bool:
         """Run one turn; return True if it failed."""
-        gateway, given = self._gateway, create.request
+        gateway, given, key = self._gateway, create.request, self._current_key()
         gateway.refuse_if_full()
         request = check_request(given, gateway.services.settings.default_model)
         watch = Stopwatch(gateway.services.clock)
         local = await self._local(request.previous_response_id or None)
-        resolved = await complete(gateway, self._key, request, weight, local)
+        resolved = await complete(gateway, key, request, weight, local)
         resolved = replace(resolved, diagnostics=(*create.diagnostics, *resolved.diagnostics))
         prepared = await run_heavy(
-            resolved.weight, prepare_any, gateway, exchange, self._key, resolved, watch, error_event=False
+            resolved.weight, prepare_any, gateway, exchange, key, resolved, watch, error_event=False
         )
         accent = ACCENTS[prepared.accent]()
         lane.response_id, lane.ended = prepared.turn.id, asyncio.Event()
@@ -334,6 +335,15 @@ class Socket:
         history = ConnectionHistory(snapshot.id, tuple(items), snapshot.store, resolved.weight)
         self._cache.put(lane.stream_id, history)
         return False
+
+    def _current_key(self) -> ClientKey | None:
+        """Return the client's key with its current settings. It may have been revoked, or have expired, since
+        the connection was opened: then no turn begins."""
+        key = authenticate(self._gateway.services.settings, self._exchange.headers, self._gateway.clock)
+        if tenant_of(key) != tenant_of(self._key):
+            message = "the keys of this gateway have changed: open a new connection"
+            raise RequestRefused(401, "authentication_error", message)
+        return key
 
     async def _local(self, id: str | None) -> ConnectionHistory | None:
         """Return the history of this connection that ends with a response. If that response still runs in

@@ -12,6 +12,7 @@ from typing import Any
 from penstock.errors import ConfigError, InvalidRequestError
 from penstock.gateway.config.keys import read_keys
 from penstock.gateway.config.models import ModelNames
+from penstock.gateway.config.secrets import variable
 from penstock.gateway.config.targets import file_relative_to, read_targets
 from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import (
@@ -29,7 +30,7 @@ from penstock.gateway.config.values import (
     size,
     whole_number,
 )
-from penstock.gateway.http.access import plain_host, read_origin
+from penstock.gateway.http.access import key_digest, plain_host, read_origin
 from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
 from penstock.net.tls import InvalidCertificate, server_tls_context
 from penstock.stream.accents import ACCENTS
@@ -41,7 +42,7 @@ CONFIG_VARIABLE = "PENSTOCK_CONFIG"
 
 SERVER = (
     *("host", "port", "tls_cert", "tls_key", "log_level", "store", "record", "websocket"),
-    *("allowed_hosts", "allowed_origins"),
+    *("allowed_hosts", "allowed_origins", "metrics", "metrics_token_env"),
 )
 LIMITS: dict[str, Callable[[object], float | None]] = {
     "body_bytes": size,
@@ -134,6 +135,8 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
     return Settings(
         host=server.read("host", _bound_host, plain.host),
         port=server.read("port", whole_number(0, 65535), plain.port),
+        metrics=server.read("metrics", metrics_address, None),
+        metrics_digest=server.read("metrics_token_env", _token_digest(environment), b""),
         tls_cert=certificate,
         tls_key=key,
         log_level=server.read("log_level", one_of("log level", LOG_LEVELS), plain.log_level),
@@ -186,6 +189,19 @@ def _tls_files(table: ConfigTable, file: str) -> tuple[str, str]:
         except InvalidCertificate as error:
             table.report(str(error), "tls_cert")
     return certificate, key
+
+
+def metrics_address(value: object) -> tuple[str, int]:
+    """Read a host and a port, such as "127.0.0.1:9464"."""
+    host, _, port = nonempty(value).rpartition(":")
+    if plain_host(host) is None or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InvalidValue('must be a host and a port, such as "127.0.0.1:9464" or "[::1]:9464"')
+    return host.strip("[]"), int(port)
+
+
+def _token_digest(environment: Mapping[str, str]) -> Callable[[object], bytes]:
+    """Return a reader of the variable with the token for `/metrics`. Only the token's hash is kept."""
+    return lambda value: key_digest(variable(nonempty(value), environment))
 
 
 def _bound_host(value: object) -> str:

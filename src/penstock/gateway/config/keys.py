@@ -1,31 +1,42 @@
-"""Read and edit `[[keys]]`: the clients that may use the gateway, each with the hash of its key.
-
-The file belongs to its author. So an entry is added or removed as text, everything else stays unchanged, and
-an edit that would change anything else is refused.
-"""
+"""Read `[[keys]]`: the clients that may use the gateway, each with the hash of its key and its limits."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, date, datetime, timedelta
 
-from penstock.errors import ConfigError
-from penstock.gateway.config.toml_lines import TomlLines, parse
-from penstock.gateway.config.values import ABOVE, ConfigTable, InvalidValue, flag, nonempty, one_of, quoted
-from penstock.gateway.settings import ClientKey
+from penstock.gateway.config.values import (
+    ABOVE,
+    ConfigTable,
+    InvalidValue,
+    flag,
+    nonempty,
+    one_of,
+    whole_number,
+)
+from penstock.gateway.settings import EVERY, ClientKey
 from penstock.store.contract import LOCAL
+from penstock.store.ledger import Budget, KeyLimits, Unit
 from penstock.stream.accents import ACCENTS
 
-KEY = ("name", "hash", "accent", "operator")
+RATES = ("requests_per_minute", "tokens_per_minute", "concurrent_turns")
+KEY = (
+    *("name", "hash", "accent", "admin", "expires", "models", *RATES, "budget"),
+    *("previous_hash", "previous_expires"),
+)
 """The settings of a key."""
+_OLD = ("operator",)
+"""The old spelling of `admin`."""
 
 _HASH = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_BUDGET = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?) *(tokens|usd) */ *(day|month)", re.IGNORECASE)
+_RATE = whole_number(1, 1_000_000_000)
 
 
 def read_keys(tables: list[ConfigTable]) -> tuple[ClientKey, ...]:
     found: list[ClientKey] = []
     for table in tables:
-        table.only(KEY, ABOVE)
+        table.only((*KEY, *_OLD), ABOVE)
         for name in ("name", "hash"):
             if name not in table:
                 table.report(f"needs a {name}; `penstock keys create NAME` writes a complete entry")
@@ -33,8 +44,16 @@ def read_keys(tables: list[ConfigTable]) -> tuple[ClientKey, ...]:
             name=table.read("name", key_name, ""),
             digest=table.read("hash", _digest, b""),
             accent=table.read("accent", one_of("accent", ACCENTS), ""),
-            operator=table.read("operator", flag, False),
+            admin=table.read("admin", flag, False) or table.read("operator", flag, False),
+            expires_at=table.read("expires", _moment, None),
+            previous_digest=table.read("previous_hash", _digest, b""),
+            previous_until=table.read("previous_expires", _moment, 0.0),
+            models=_models(table),
+            limits=_limits(table),
         )
+        for name, other in (("previous_hash", "previous_expires"), ("previous_expires", "previous_hash")):
+            if name in table and other not in table:
+                table.report(f"also needs {other}: `penstock keys rotate` writes both", name)
         if entry.name and any(entry.name == other.name for other in found):
             table.report("another key has this name: use a different one", "name")
         if entry.digest and any(entry.digest == other.digest for other in found):
@@ -53,6 +72,67 @@ def key_name(value: object) -> str:
     return name
 
 
+def read_budget(value: object) -> Budget:
+    """Return a budget such as "1000000 tokens/day" or "20 USD/month"; raise `InvalidValue` if it is none."""
+    found = _BUDGET.fullmatch(nonempty(value))
+    amount = float(found[1].replace("_", "")) if found else 0.0
+    if found is None or not 0 < amount < 1e15:
+        raise InvalidValue(
+            'must be an amount above 0 with its unit and period, such as "1000000 tokens/day" or '
+            '"20 USD/month"'
+        )
+    unit: Unit = "tokens" if found[2].lower() == "tokens" else "cost"
+    return Budget(amount, unit, "day" if found[3].lower() == "day" else "month")
+
+
+def _limits(table: ConfigTable) -> KeyLimits:
+    requests, tokens, turns = (table.read(name, _RATE, None) for name in RATES)
+    return KeyLimits(
+        requests_per_minute=requests,
+        tokens_per_minute=tokens,
+        concurrent_turns=turns,
+        budgets=_budgets(table),
+    )
+
+
+def _budgets(table: ConfigTable) -> tuple[Budget, ...]:
+    """Read one budget, or a list of them."""
+    found: list[Budget] = []
+    values = table.values.get("budget", [])
+    for index, value in enumerate(values if isinstance(values, list) else [values]):
+        place = ("budget", index) if isinstance(values, list) else ("budget",)
+        try:
+            budget = read_budget(value)
+        except InvalidValue as wrong:
+            table.report(str(wrong), *place)
+            continue
+        if any((budget.unit, budget.period) == (other.unit, other.period) for other in found):
+            table.report("there is another budget with this unit and period: keep one of them", *place)
+        found.append(budget)
+    return tuple(found)
+
+
+def _models(table: ConfigTable) -> tuple[str, ...]:
+    found = table.texts("models")
+    if "models" in table and table.values["models"] == []:
+        table.report("must not be empty; remove the setting to allow every model", "models")
+    for index, name in found.items():
+        if EVERY in name[:-1]:
+            table.report('may have a * only as its last character, such as "gpt-*"', "models", index)
+    return tuple(found.values())
+
+
+def _moment(value: object) -> float:
+    """Read a date, which includes that day, or a date and time; without an offset, it is in UTC."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, date):
+        return (datetime(value.year, value.month, value.day, tzinfo=UTC) + timedelta(days=1)).timestamp()
+    raise InvalidValue(
+        "must be a date, or a date and time, without quotes, such as 2027-01-31 or 2027-01-31T18:00:00Z"
+    )
+
+
 def _digest(value: object) -> bytes:
     found = _HASH.fullmatch(nonempty(value))
     if found is None:
@@ -61,69 +141,3 @@ def _digest(value: object) -> bytes:
             "hash. If this is the key itself, create a new one: keys do not belong in a file"
         )
     return bytes.fromhex(found[1])
-
-
-def names_of(data: bytes, file: str) -> list[str]:
-    """Return the names of the keys in a file; other errors in the file are ignored."""
-    return _names(_entries(parse(_text(data, file), file), file))
-
-
-def with_key(data: bytes, name: str, entry: str, file: str) -> bytes:
-    """Return the file with one more entry at its end; raise `ConfigError` if this changes anything else."""
-    text = _text(data, file)
-    document = parse(text, file)
-    entries = _entries(document, file)
-    if name in (names := _names(entries)):
-        line = TomlLines(text).line(("keys", names.index(name)))
-        raise ConfigError(file, line, f"there is already a key called {quoted(name)}: choose another name")
-    end = b"" if not data or data.endswith(b"\n") else b"\n"
-    added = end + (b"\n" if data else b"") + entry.encode()
-    changed = data + (added.replace(b"\n", b"\r\n") if b"\r\n" in data else added)
-    if not _parses_as(changed, {**document, "keys": [*entries, *_entries(parse(entry, file), file)]}):
-        line = TomlLines(text).line(("keys",))
-        raise ConfigError(file, line, "cannot add a key to this list: write each of its keys as [[keys]]")
-    return changed
-
-
-def without_key(data: bytes, name: str, file: str) -> bytes:
-    """Return the file without an entry; raise `ConfigError` with the lines to delete if this is not safe."""
-    text = _text(data, file)
-    document = parse(text, file)
-    entries = _entries(document, file)
-    index = _names(entries).index(name)
-    first, last = TomlLines(text).spans["keys", index]
-    lines = _LINE.findall(data)
-    start = first - 1
-    if start and not lines[start - 1].strip():
-        start -= 1  # the empty line above the entry
-    changed = b"".join(lines[:start] + lines[last:])
-    if not _parses_as(changed, {**document, "keys": entries[:index] + entries[index + 1 :]}):
-        place = f"line {first}" if first == last else f"lines {first} to {last}"
-        raise ConfigError(file, first, f"{quoted(name)} cannot be removed safely: delete {place} yourself")
-    return changed
-
-
-def _names(entries: list[dict[str, object]]) -> list[str]:
-    return [str(entry.get("name", "")) for entry in entries]
-
-
-def _text(data: bytes, file: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError(file, 0, "is not UTF-8 text: save it as UTF-8") from None
-
-
-def _entries(document: dict[str, object], file: str) -> list[dict[str, object]]:
-    entries = document.get("keys", [])
-    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        raise ConfigError(file, 0, "keys: write each key as [[keys]]")
-    return entries
-
-
-def _parses_as(data: bytes, expected: dict[str, object]) -> bool:
-    try:
-        document = parse(_text(data, ""), "")
-    except ConfigError:
-        return False
-    return {"keys": [], **document} == expected

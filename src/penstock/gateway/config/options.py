@@ -18,7 +18,7 @@ from penstock.dialects.presets import Preset
 from penstock.errors import ConfigError, InvalidRequestError, PenstockError
 from penstock.gateway.config.file import load_settings
 from penstock.gateway.config.targets import default_key_header
-from penstock.gateway.http.access import is_exposed
+from penstock.gateway.http.access import are_metrics_exposed, is_exposed
 from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
@@ -50,6 +50,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     log_level: str | None = None
     store: str | None = None
     record: bool | None = None
+    metrics: tuple[str, int] | None = None
 
 
 def settings_from(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:
@@ -61,6 +62,7 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
         "log_level": options.log_level,
         "store": options.store,
         "record": options.record,
+        "metrics": options.metrics,
     }
     settings = replace(settings, **{name: value for name, value in named.items() if value is not None})
     target = _target(options, environment)
@@ -73,6 +75,7 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
             f"--host {settings.host}: anyone who can reach this machine could use the gateway and its keys. "
             "Create a key first: penstock keys create NAME"
         )
+    check_metrics_address(settings)
     return settings
 
 
@@ -83,6 +86,15 @@ def _port(environment: Mapping[str, str]) -> int | None:
     if not (text.isascii() and text.isdigit()) or int(text) > HIGHEST_PORT:
         raise OptionError(f"{PORT_VARIABLE}: must be a number from 0 to {HIGHEST_PORT}; 0 picks a free port")
     return int(text)
+
+
+def check_metrics_address(settings: Settings) -> None:
+    """Raise `OptionError` if other machines could read the metrics without a token."""
+    if settings.metrics is not None and are_metrics_exposed(settings):
+        raise OptionError(
+            f"--metrics {settings.metrics[0]}: anyone who can reach this machine could read the metrics. Put "
+            "a token into a variable and its name into server.metrics_token_env; or use 127.0.0.1"
+        )
 
 
 def reloaded_settings(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:

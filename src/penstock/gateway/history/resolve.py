@@ -15,7 +15,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Resolved, resolve
 from penstock.gateway.history.compactions import expand
 from penstock.gateway.history.connection_cache import ConnectionHistory
-from penstock.gateway.http.access import tenant_of
+from penstock.gateway.http.access import check_model, tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.protocol.request import CreateResponse
 from penstock.store.reasoning_memory import FunctionRunner, restore_reasoning
@@ -29,7 +29,8 @@ async def complete(
     local: ConnectionHistory | None = None,
 ) -> Resolved:
     """Return the complete request. `weight` is the request's own (`fairness.weight_of`), `local` the history
-    of its WebSocket connection."""
+    of its WebSocket connection. Raise `RequestRefused` if the key may not use the model."""
+    check_model(key, str(request.model))
     tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
     resolved = await resolve(gateway.store, tenant, request, local, reasoning, weight)
     run: FunctionRunner = partial(run_heavy, resolved.weight)

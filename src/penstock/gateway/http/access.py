@@ -8,13 +8,15 @@ from __future__ import annotations
 import ipaddress
 import re
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from hashlib import sha256
 from hmac import compare_digest
 
 from msgspec import Struct
 
-from penstock.gateway.config.values import quoted
+from penstock.gateway.config.key_edits import key_entry
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import ClientKey, Settings
 from penstock.net.urls import is_loopback
@@ -36,24 +38,71 @@ class Origin(Struct, frozen=True):
     port: int | None
 
 
-def authenticate(settings: Settings, headers: Mapping[str, str]) -> ClientKey | None:
+def authenticate(
+    settings: Settings, headers: Mapping[str, str], clock: Callable[[], float] = time.time
+) -> ClientKey | None:
     """Return the client's key, from a bearer token or `x-api-key`; None if no keys are configured.
 
-    Raise `RequestRefused` (401) if keys are configured and the client sent none of them.
+    Raise `RequestRefused` (401) if keys are configured and the client sent none of them, or an expired one.
     """
     if not settings.keys:
         return None
-    tokens = _tokens(headers)
+    tokens, now, expired = _tokens(headers), clock(), ""
     for token in tokens:
         found = _find_key(settings, token)
-        if found is not None:
-            return found
+        if found is None:
+            continue
+        key, until = found
+        if until is None or now < until:
+            return key
+        expired = f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC"
+    if expired:
+        raise _unauthorized(f"this key expired at {expired}: ask the operator of this gateway for a new one")
     what = "this gateway does not know the key" if tokens else "this gateway requires a key"
-    raise RequestRefused(
-        401,
-        "authentication_error",
-        f"{what}: send yours as `Authorization: Bearer KEY` or as `x-api-key: KEY`",
-        headers=[("www-authenticate", "Bearer")],
+    raise _unauthorized(f"{what}: send yours as `Authorization: Bearer KEY` or as `x-api-key: KEY`")
+
+
+def check_model(key: ClientKey | None, model: str) -> None:
+    """Refuse (403) a model that this key may not use. Whether there is such a model is not revealed."""
+    if key is not None and not key.may_use(model):
+        message = (
+            f"this key may not use the model {model[:128]!r}; GET /v1/models lists those that it may use"
+        )
+        raise RequestRefused(403, "permission_denied", message, param="model")
+
+
+def sees_metrics(settings: Settings, headers: Mapping[str, str]) -> bool:
+    """Return whether a client of the gateway's own address sees all metrics, or only those that reveal
+    nothing. Raise `RequestRefused` (401) if it sent neither a key nor the token, where there is one."""
+    if settings.metrics_digest and has_metrics_token(settings, headers):
+        return True
+    if settings.metrics_digest and not settings.keys:
+        raise metrics_unauthorized()
+    return sees_all(authenticate(settings, headers))
+
+
+def has_metrics_token(settings: Settings, headers: Mapping[str, str]) -> bool:
+    """Return whether a client may read `/metrics` at its own address. Compares in constant time."""
+    if not settings.metrics_digest:
+        return True
+    return any(compare_digest(key_digest(token), settings.metrics_digest) for token in _tokens(headers))
+
+
+def check_page_of_metrics(settings: Settings, headers: Mapping[str, str]) -> None:
+    """Refuse (403) requests to the address for metrics that come from a web page. Without a token, that also
+    means a host name that is not this machine's (DNS rebinding)."""
+    host, _ = _split(headers.get("host", ""))
+    bound = plain_host(settings.metrics[0]) if settings.metrics else None
+    if "origin" in headers or not (settings.metrics_digest or is_loopback(host) or host == bound):
+        raise _forbidden(
+            "this address serves metrics to programs, not to web pages: use 127.0.0.1 as the host"
+        )
+
+
+def metrics_unauthorized() -> RequestRefused:
+    return _unauthorized(
+        "/metrics requires the token in the variable that server.metrics_token_env names: send it as "
+        "`Authorization: Bearer TOKEN`"
     )
 
 
@@ -103,16 +152,28 @@ def is_exposed(settings: Settings) -> bool:
     return not settings.keys and not is_loopback(settings.host)
 
 
-def create_key(name: str, *, operator: bool = False) -> tuple[str, str]:
-    """Return a new key, and the entry for `penstock.toml` that accepts it."""
+def are_metrics_exposed(settings: Settings) -> bool:
+    """Return whether other machines can read the metrics at their own address without a token."""
+    return (
+        settings.metrics is not None and not settings.metrics_digest and not is_loopback(settings.metrics[0])
+    )
+
+
+def new_key() -> tuple[str, str]:
+    """Return a new key and its hash as in `penstock.toml`."""
     key = "pk_" + secrets.token_urlsafe(32)
-    entry = f'[[keys]]\nname = {quoted(name)}\nhash = "sha256:{_digest(key).hex()}"\n'
-    return key, entry + ("operator = true\n" if operator else "")
+    return key, f"sha256:{key_digest(key).hex()}"
+
+
+def create_key(name: str, **settings: object) -> tuple[str, str]:
+    """Return a new key, and the entry for `penstock.toml` that accepts it, with these settings."""
+    key, hash = new_key()
+    return key, key_entry(name, hash, settings)
 
 
 def sees_all(key: ClientKey | None) -> bool:
     """Return whether this client may see what the gateway does for others. Without keys, every client may."""
-    return key is None or key.operator
+    return key is None or key.admin
 
 
 def plain_host(text: str) -> str | None:
@@ -142,17 +203,20 @@ def _tokens(headers: Mapping[str, str]) -> list[str]:
     return [token for token in (bearer, headers.get("x-api-key", "").strip()) if token]
 
 
-def _find_key(settings: Settings, token: str) -> ClientKey | None:
-    """Return the key of a token. Always compares with every key, in constant time, against timing attacks."""
-    digest = _digest(token)
+def _find_key(settings: Settings, token: str) -> tuple[ClientKey, float | None] | None:
+    """Return the key of a token, and when it expires. Always compares with every key, in constant time,
+    against timing attacks."""
+    digest = key_digest(token)
     found = None
     for key in settings.keys:
         if compare_digest(digest, key.digest):
-            found = key
+            found = key, key.expires_at
+        if key.previous_digest and compare_digest(digest, key.previous_digest):
+            found = key, min(key.previous_until, key.expires_at or key.previous_until)
     return found
 
 
-def _digest(token: str) -> bytes:
+def key_digest(token: str) -> bytes:
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -183,6 +247,10 @@ def _is_own(origin: Origin, host: str, named_port: int | None, port: int) -> boo
     return (
         origin.port == named_port if named_port is not None else origin.port in (_PORTS[origin.scheme], port)
     )
+
+
+def _unauthorized(message: str) -> RequestRefused:
+    return RequestRefused(401, "authentication_error", message, headers=[("www-authenticate", "Bearer")])
 
 
 def _forbidden(message: str) -> RequestRefused:

@@ -81,7 +81,7 @@ DECLARED: Mapping[str, Declared] = {
 
 PUBLIC = ("penstock_build_info", "process_start_time_seconds")
 """Metrics that reveal nothing about turns. Even a total without labels shows when others are working."""
-_ONLY_FOR_OPERATORS = b"# All other metrics require an operator's key: penstock keys create NAME --operator\n"
+_ONLY_FOR_ADMINS = b"# All other metrics require an admin key: penstock keys create NAME --admin\n"
 
 Gauge = Callable[[], float | Mapping[str, float]]
 """Returns the current value of a gauge: a number, or one number per value of its only label."""
@@ -138,8 +138,8 @@ class Metrics:
         return self._rendered(DECLARED)
 
     def render_public(self) -> bytes:
-        """Return the text for a client that is not an operator."""
-        return _ONLY_FOR_OPERATORS + self._rendered(PUBLIC)
+        """Return the text for a client whose key is not an admin key."""
+        return _ONLY_FOR_ADMINS + self._rendered(PUBLIC)
 
     def _rendered(self, names: Iterable[str]) -> bytes:
         lines: list[str] = []

@@ -92,7 +92,7 @@ def prepare(
     services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
     keys = _keys_of(gateway, key, resolved)
-    candidates = origin_first(_candidates(services, resolved, summary), keys)
+    candidates = origin_first(_candidates(services, key, resolved, summary), keys)
     request = _turn_request(services, exchange, key, resolved, candidates[0])
     response = response_for(request.request, id=new_id("resp"), created_at=int(time.time()))
     verdict = Verdict(
@@ -207,8 +207,10 @@ def _keeper(
     )
 
 
-def _candidates(services: Services, resolved: Resolved, summary: CompactionCodec | None) -> list[Candidate]:
-    candidates = services.candidates(str(resolved.request.model))
+def _candidates(
+    services: Services, key: ClientKey | None, resolved: Resolved, summary: CompactionCodec | None
+) -> list[Candidate]:
+    candidates = services.candidates(str(resolved.request.model), key)
     if summary is None:
         return candidates
     return [replace(each, upstream=summary.upstream(each.upstream)) for each in candidates]
