@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.doctor.configuration import check_configuration, check_extras, check_python
+from penstock.extras import EXTRAS
 from penstock.gateway.config.options import OptionError, ServeOptions
 
 TARGET = '[targets.local]\nbase_url = "http://127.0.0.1:9/v1"\n'

@@ -11,6 +11,7 @@ import socket
 import ssl
 
 from penstock.errors import NetworkError, OpenResponsesError, ProtocolError
+from penstock.extras import Extra
 
 _TLS_ALERTS = {
     "CERTIFICATE_REQUIRED": "the server requires a client certificate; set client_cert",
