@@ -20,11 +20,13 @@ from penstock.gateway.config.values import (
     ConfigTable,
     InvalidValue,
     Problems,
+    Reader,
     flag,
     nonempty,
     number_or_off,
     one_of,
     positive_seconds,
+    reads,
     seconds,
     seconds_or_off,
     size,
@@ -44,7 +46,7 @@ SERVER = (
     *("host", "port", "tls_cert", "tls_key", "log_level", "store", "record", "websocket"),
     *("allowed_hosts", "allowed_origins", "metrics", "metrics_token_env"),
 )
-LIMITS: dict[str, Callable[[object], float | None]] = {
+LIMITS: dict[str, Reader[int] | Reader[float] | Reader[float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
     "input_items": whole_number(1, 10_000_000),
@@ -65,6 +67,7 @@ LIMITS: dict[str, Callable[[object], float | None]] = {
     "max_turns": number_or_off,
 }
 """Every field of `Limits` with its reader."""
+PORT = whole_number(0, 65535)
 TOP = ("default_model", "passthrough", "server", "limits", "targets", "models", "aliases", "accents", "keys")
 
 _ELSEWHERE = {
@@ -134,7 +137,7 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
     certificate, key = _tls_files(server, file)
     return Settings(
         host=server.read("host", _bound_host, plain.host),
-        port=server.read("port", whole_number(0, 65535), plain.port),
+        port=server.read("port", PORT, plain.port),
         metrics=server.read("metrics", metrics_address, None),
         metrics_digest=server.read("metrics_token_env", _token_digest(environment), b""),
         tls_cert=certificate,
@@ -191,6 +194,7 @@ def _tls_files(table: ConfigTable, file: str) -> tuple[str, str]:
     return certificate, key
 
 
+@reads(type="string", pattern=r":[0-9]+\s*$")
 def metrics_address(value: object) -> tuple[str, int]:
     """Read a host and a port, such as "127.0.0.1:9464"."""
     host, _, port = nonempty(value).rpartition(":")
