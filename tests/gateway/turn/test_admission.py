@@ -151,7 +151,7 @@ def test_a_turn_over_a_websocket_has_a_record_and_a_refusal_is_an_error_envelope
 
     async def check(gateway: Gateway) -> None:
         [key] = gateway.services.settings.keys
-        conversation = Conversation(gateway, key)
+        conversation = Conversation(gateway, key, KEY)
         assert (await conversation.turn(model="demo", store=False))[-1]["type"] == "response.completed"
         [refused] = await conversation.turn(model="demo")
         assert (refused["type"], refused["status"]) == ("error", 429)
@@ -168,6 +168,24 @@ def test_a_turn_over_a_websocket_has_a_record_and_a_refusal_is_an_error_envelope
         await asyncio.gather(conversation.task, return_exceptions=True)
 
     in_gateway(settings_with(KeyLimits(requests_per_minute=1)), check, clock)
+
+
+def test_a_key_that_expires_on_an_open_websocket_begins_no_more_turns() -> None:
+    clock = Clock(NOON)
+
+    async def check(gateway: Gateway) -> None:
+        [key] = gateway.services.settings.keys
+        conversation = Conversation(gateway, key, KEY)
+        assert (await conversation.turn(model="demo"))[-1]["type"] == "response.completed"
+        clock.now += 60
+        [refused] = await conversation.turn(model="demo")
+        assert (refused["status"], refused["error"]["code"]) == (401, "authentication_error")
+        assert "expired" in refused["error"]["message"]
+        conversation.task.cancel()
+        await asyncio.gather(conversation.task, return_exceptions=True)
+
+    settings = settings_with(KeyLimits())
+    in_gateway(replace(settings, keys=(replace(settings.keys[0], expires_at=NOON + 60),)), check, clock)
 
 
 # Costs
