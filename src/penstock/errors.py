@@ -199,7 +199,7 @@ class PermissionDeniedError(OpenResponsesError):
 
 
 class RateLimitError(OpenResponsesError):
-    """Also an exhausted quota or budget (`insufficient_quota`, `budget_exceeded`): waiting does not help then."""
+    """Also an exhausted quota or budget (`insufficient_quota`, `budget_exceeded`): do not wait and retry."""
 
     default_code = "rate_limit_exceeded"
 

@@ -17,6 +17,10 @@ from penstock.store.sqlite.store import open_sqlite_store
 from tests.cli.running import penstock
 
 NOON = 1_800_000_000.0  # 2027-01-15 08:00 UTC
+LIMITS = (
+    "models fast, gpt-*; 60 requests/minute; 50000 tokens/minute; 4 concurrent turns; 20 USD/month; "
+    "1000000 tokens/day"
+)
 KEYS = (
     ClientKey(name="laptop", digest=b"a"),
     ClientKey(
@@ -46,8 +50,7 @@ def test_a_row_per_key_with_its_limits_below() -> None:
         f"NAME{'':62}EXPIRES                   LAST USE",
         f"laptop{'':60}never                     2027-01-15 07:59",
         f"{KEYS[1].name}  expired 2027-01-15 08:00  never             admin",
-        "  models fast, gpt-*; 60 requests/minute; 50000 tokens/minute; 4 concurrent turns; "
-        "20 USD/month; 1000000 tokens/day",
+        f"  {LIMITS}",
     ]
 
 
@@ -58,7 +61,7 @@ def test_blocks_of_lines_where_the_columns_do_not_fit(width: int) -> None:
     assert max(len(line) for line in lines if line != KEYS[1].name) <= width
     words = " ".join(line.strip() for line in lines)
     assert "expires: expired 2027-01-15 08:00; last use: unknown; admin" in words
-    assert words.endswith("4 concurrent turns; 20 USD/month; 1000000 tokens/day")
+    assert words.endswith(LIMITS)
 
 
 def test_a_control_character_in_a_file_is_escaped() -> None:

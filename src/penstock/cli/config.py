@@ -68,8 +68,8 @@ def run(options: argparse.Namespace) -> int:
         return PROBLEM
     if settings.metrics is not None and are_metrics_exposed(settings):
         terminal.line(
-            f"{path}: server.metrics: {settings.metrics[0]} is reachable from other machines, but there is no "
-            "token; put the name of a variable with one into server.metrics_token_env"
+            f"{path}: server.metrics: {settings.metrics[0]} is reachable from other machines, but there is "
+            "no token; put the name of a variable with one into server.metrics_token_env"
         )
         return PROBLEM
     for line in _summary(settings):
