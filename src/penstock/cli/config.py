@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from penstock.errors import ConfigError
     from penstock.gateway.config.file import NAME, find_config, load_settings
-    from penstock.gateway.http.access import is_exposed
+    from penstock.gateway.http.access import are_metrics_exposed, is_exposed
 
     path = Path(options.file) if options.file else find_config(Path(), os.environ)
     if path is None:
@@ -64,6 +64,12 @@ def run(options: argparse.Namespace) -> int:
         terminal.line(
             f"{path}: server.host: {settings.host} is reachable from other machines, but there are no keys; "
             "create one: penstock keys create NAME"
+        )
+        return PROBLEM
+    if settings.metrics is not None and are_metrics_exposed(settings):
+        terminal.line(
+            f"{path}: server.metrics: {settings.metrics[0]} is reachable from other machines, but there is "
+            "no token; put the name of a variable with one into server.metrics_token_env"
         )
         return PROBLEM
     for line in _summary(settings):

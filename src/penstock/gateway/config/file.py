@@ -33,7 +33,7 @@ from penstock.gateway.config.values import (
     whole_number,
 )
 from penstock.gateway.http.access import key_digest, plain_host, read_origin
-from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
+from penstock.gateway.settings import LOG_LEVELS, ClientKey, Limits, Settings
 from penstock.net.tls import InvalidCertificate, server_tls_context
 from penstock.stream.accents import ACCENTS
 from penstock.upstream.http import HttpUpstream
@@ -97,6 +97,18 @@ def find_config(cwd: Path, environment: Mapping[str, str]) -> Path | None:
 def load_settings(path: Path, environment: Mapping[str, str]) -> Settings:
     """Read a file; raise `ConfigError` if it cannot be read, or with all of its errors."""
     return read_settings(read_text(path), file=str(path), environment=environment)
+
+
+def load_keys(path: Path) -> tuple[tuple[ClientKey, ...], str]:
+    """Return the keys of a file, and its store. Raise `ConfigError` for errors in these; others are ignored:
+    the variables of its targets may be set only where the gateway runs."""
+    text = read_text(path)
+    problems = Problems(str(path), TomlLines(text))
+    top = ConfigTable(parse(text, str(path)), (), problems)
+    keys = read_keys(top.array("keys"))
+    store = top.table("server").read("store", nonempty, "")
+    problems.raise_any()
+    return keys, store
 
 
 def read_text(path: Path) -> str:
