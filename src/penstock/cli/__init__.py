@@ -21,7 +21,7 @@ COMMANDS = {
     "init": "write a first penstock.toml for the keys and servers found here",
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "keys": "create, list, rotate and revoke client keys",
-    "config": "check a configuration file and summarise it",
+    "config": "check a configuration file, or print the schema of such files",
     "doctor": "find out what is wrong, from the configuration to the models",
     "explain": "explain what happened in a turn",
     "replay": "replay a recorded turn with this version and show differences",

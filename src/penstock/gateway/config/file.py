@@ -20,7 +20,7 @@ from penstock.gateway.config.values import (
     ConfigTable,
     InvalidValue,
     Problems,
-    Reader,
+    ValueReader,
     flag,
     nonempty,
     number_or_off,
@@ -46,7 +46,7 @@ SERVER = (
     *("host", "port", "tls_cert", "tls_key", "log_level", "store", "record", "websocket"),
     *("allowed_hosts", "allowed_origins", "metrics", "metrics_token_env"),
 )
-LIMITS: dict[str, Reader[int] | Reader[float] | Reader[float | None]] = {
+LIMITS: dict[str, ValueReader[int] | ValueReader[float] | ValueReader[float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
     "input_items": whole_number(1, 10_000_000),

@@ -75,7 +75,7 @@ def key_name(value: object) -> str:
     return name
 
 
-@reads(**matching(BUDGET))
+@reads(**matching(BUDGET), allOf=[{"pattern": "[1-9]"}])
 def read_budget(value: object) -> Budget:
     """Return a budget such as "1000000 tokens/day" or "20 USD/month"; raise `InvalidValue` if it is none."""
     found = BUDGET.fullmatch(nonempty(value))

@@ -20,7 +20,7 @@ from penstock.gateway.config.secrets import SECRET_HEADERS, VARIABLE
 from penstock.gateway.config.targets import TARGET, TARGET_NAME, quirk_reader
 from penstock.gateway.config.values import (
     ABOVE,
-    Reader,
+    ValueReader,
     flag,
     matching,
     nonempty,
@@ -32,7 +32,7 @@ from penstock.gateway.settings import DEMO, LOG_LEVELS, Limits, Settings
 from penstock.stream.accents import ACCENTS
 
 Schema = Mapping[str, Any]
-Row = tuple[str, Reader[Any] | Schema]
+Row = tuple[str, ValueReader[Any] | Schema]
 """What a setting means, and what its values are."""
 
 
@@ -193,8 +193,8 @@ def _table(names: Iterable[str], rows: Mapping[str, Row], defaults: object = Non
     }
 
 
-def _described(description: str, values: Reader[Any] | Schema, default: object) -> Schema:
-    schema = {"description": description, **(values.schema if isinstance(values, Reader) else values)}
+def _described(description: str, values: ValueReader[Any] | Schema, default: object) -> Schema:
+    schema = {"description": description, **(values.schema if isinstance(values, ValueReader) else values)}
     return schema if default in (None, "", ()) else {**schema, "default": default}
 
 

@@ -26,7 +26,7 @@ from penstock.gateway.config.values import (
     ABOVE,
     ConfigTable,
     InvalidValue,
-    Reader,
+    ValueReader,
     flag,
     nonempty,
     one_of,
@@ -308,7 +308,7 @@ def _quirks(table: ConfigTable, preset: Preset | None) -> Quirks:
     return replace(base, **overrides)
 
 
-def quirk_reader(name: str) -> Reader[bool] | Reader[str]:
+def quirk_reader(name: str) -> ValueReader[bool] | ValueReader[str]:
     if isinstance(getattr(Quirks(), name), bool):
         return flag
     if name == "effort":

@@ -36,7 +36,7 @@ class InvalidValue(Exception):  # noqa: N818 - internal to the readers
     """An invalid value; the message contains what to write instead."""
 
 
-class Reader(Generic[T]):
+class ValueReader(Generic[T]):
     """A reader with the JSON Schema of the values that it accepts. A schema cannot express everything: it may
     accept more than the reader, but never less."""
 
@@ -48,9 +48,9 @@ class Reader(Generic[T]):
         return self._read(value)
 
 
-def reads(**schema: Any) -> Callable[[Callable[[object], T]], Reader[T]]:
+def reads(**schema: Any) -> Callable[[Callable[[object], T]], ValueReader[T]]:
     """Return a decorator that gives a reader its JSON Schema."""
-    return lambda read: Reader(read, schema)
+    return lambda read: ValueReader(read, schema)
 
 
 def matching(shape: re.Pattern[str]) -> dict[str, str]:
@@ -215,7 +215,7 @@ def flag(value: object) -> bool:
     return value
 
 
-def whole_number(least: int, most: int | None = None) -> Reader[int]:
+def whole_number(least: int, most: int | None = None) -> ValueReader[int]:
     """Return a reader of whole numbers."""
     allowed = f"{least} or more" if most is None else f"from {least} to {most}"
     limits = {"minimum": least} if most is None else {"minimum": least, "maximum": most}
@@ -291,7 +291,7 @@ def size(value: object) -> int:
     return found
 
 
-def one_of(what: str, known: Collection[str]) -> Reader[str]:
+def one_of(what: str, known: Collection[str]) -> ValueReader[str]:
     """Return a reader of names that must be one of `known`."""
 
     @reads(enum=sorted(known))
