@@ -83,7 +83,9 @@ class _Edits:
         else:
             self._top.append(f"{name} = {quoted(value)}{self._end}")
 
-    def set_in_table(self, provider: dict[str, str], spans: dict[tuple[str | int, ...], tuple[int, int]]) -> None:
+    def set_in_table(
+        self, provider: dict[str, str], spans: dict[tuple[str | int, ...], tuple[int, int]]
+    ) -> None:
         _, last = spans[_TABLE]
         for name in _KEYS:
             if name not in provider and (span := spans.get((*_TABLE, name))):

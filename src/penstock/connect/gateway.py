@@ -54,7 +54,9 @@ def url_of_settings(settings: Settings) -> str:
     return f"{url.replace('http:', 'https:', 1) if settings.tls_cert else url}/v1"
 
 
-async def ask_gateway(base_url: str, *, model: str = "", key_variable: str = "", key: str = "") -> ConnectedGateway:
+async def ask_gateway(
+    base_url: str, *, model: str = "", key_variable: str = "", key: str = ""
+) -> ConnectedGateway:
     """Ask a gateway for its models. If it cannot be asked, say why in `problem`.
 
     A gateway that refuses a request without a key gets the usual variable.
@@ -62,7 +64,7 @@ async def ask_gateway(base_url: str, *, model: str = "", key_variable: str = "",
     models: tuple[ModelInfo, ...] = ()
     problem = ""
     try:
-        async with OpenResponsesClient(ClientConfig(base_url, key=lambda: key, max_retries=0)) as client:
+        async with OpenResponsesClient(ClientConfig(base_url, key=lambda: key, retries=0)) as client:
             models = tuple(await ModelDirectory(client).list())
     except AuthenticationError:
         if key:

@@ -51,7 +51,9 @@ def with_llm_models(data: bytes, gateway: ConnectedGateway, file: str) -> bytes:
     rest = _BLOCK.sub("", text)
     for number, line in enumerate(rest.splitlines(), 1):
         if not _ENTRY.match(line):
-            message = "is not a plain list of models: add the entries that `penstock connect llm` prints yourself"
+            message = (
+                "is not a plain list of models: add the entries that `penstock connect llm` prints yourself"
+            )
             raise ConfigError(file, number, message)
     if taken := set(_MODEL_ID.findall(rest)) & {gateway.model, *gateway.listed}:
         names = ", ".join(sorted(taken))

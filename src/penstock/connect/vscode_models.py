@@ -10,7 +10,7 @@ import re
 
 from penstock.connect.gateway import ConnectedGateway
 from penstock.errors import ConfigError
-from penstock.lenient import JsonObject
+from penstock.protocol.content import JsonObject
 
 VENDOR, GROUP = "customendpoint", "Penstock"
 LARGEST_INPUT, LARGEST_OUTPUT = 112_000, 16_000
@@ -58,7 +58,9 @@ def with_vscode_group(data: bytes, gateway: ConnectedGateway, file: str) -> byte
         elements, end = _elements(text)
     except ValueError:
         raise ConfigError(
-            file, 0, "is not a JSON list of groups: add the group that `penstock connect vscode` prints yourself"
+            file,
+            0,
+            "is not a JSON list of groups: add the group that `penstock connect vscode` prints yourself",
         ) from None
     group = vscode_group(gateway)
     for value, first, last in elements:
@@ -70,7 +72,9 @@ def with_vscode_group(data: bytes, gateway: ConnectedGateway, file: str) -> byte
     place = elements[-1][2] if elements else text.index("[", end[0]) + 1
     comma = "," if elements else ""
     rest = text[place:]
-    after = "\n" if not elements and rest.lstrip().startswith("]") and "\n" not in rest.partition("]")[0] else ""
+    after = (
+        "\n" if not elements and rest.lstrip().startswith("]") and "\n" not in rest.partition("]")[0] else ""
+    )
     return (text[:place] + f"{comma}\n  {_indented(group)}{after}" + rest).encode()
 
 
