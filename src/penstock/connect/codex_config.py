@@ -17,6 +17,8 @@ PROVIDER = "penstock"
 UNUSED = "unused"
 """Sent as the key to a gateway without keys: Codex 0.166 requests the list of models only if it has a key."""
 
+Spans = dict[tuple[str | int, ...], tuple[int, int]]
+
 _TABLE = ("model_providers", PROVIDER)
 _KEYS = ("env_key", "experimental_bearer_token")
 """The settings of which a provider has only one."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.editor.route import own_url
-from penstock.errors import AuthenticationError, OpenResponsesError
+from penstock.errors import AuthenticationError, NetworkError, OpenResponsesError
 from penstock.gateway.config.file import find_config
 from penstock.gateway.config.options import OptionError, ServeOptions, settings_from
 from penstock.gateway.settings import DEMO, Settings
@@ -40,7 +40,8 @@ class ConnectedGateway(Struct, frozen=True, kw_only=True):
 
 
 def local_settings(folder: Path, environment: Mapping[str, str]) -> Settings:
-    """Return the settings with which `penstock serve` would start here; raise `ConfigError`, `OptionError`."""
+    """Return the settings with which `penstock serve` would start here; raise `ConfigError` and
+    `OptionError`."""
     return settings_from(ServeOptions(), find_config(folder, environment), environment)
 
 
@@ -76,10 +77,10 @@ async def ask_gateway(
                 f"again with --api-key-env {key_variable}. `penstock keys create NAME` creates one"
             )
     except OpenResponsesError as error:
-        problem = (
-            f"the gateway is not running, or cannot be reached at {base_url}: {error.message}. Start it with "
-            "`penstock serve`"
-        )
+        if isinstance(error, NetworkError) and error.phase == "connect":
+            problem = f"no gateway is running at {base_url}: start it with `penstock serve`"
+        else:
+            problem = f"the gateway at {base_url} could not be asked for its models: {error.message}"
     first = models[0].id if models else DEMO
     return ConnectedGateway(
         base_url=base_url,

@@ -157,10 +157,10 @@ GUIDES: dict[str, ClientGuide] = {
             language="json",
             install="",
             settings=vscode_settings,
-            next="choose $model in the model picker of the chat view. The Penstock extension lists models itself",
+            next="choose $model in the model picker of the chat; the Penstock extension lists models itself",
             next_with_key=(
-                "run Chat: Manage Language Models and enter the key of the group Penstock: VS Code keeps keys "
-                "outside of this file"
+                "run Chat: Manage Language Models and enter the key of the group Penstock: VS Code "
+                "keeps keys outside of this file"
             ),
             file=_vscode_file,
             edit=with_vscode_group,

@@ -60,7 +60,7 @@ def with_vscode_group(data: bytes, gateway: ConnectedGateway, file: str) -> byte
         raise ConfigError(
             file,
             0,
-            "is not a JSON list of groups: add the group that `penstock connect vscode` prints yourself",
+            "is not a list of groups: add what `penstock connect vscode` prints yourself",
         ) from None
     group = vscode_group(gateway)
     for value, first, last in elements:
