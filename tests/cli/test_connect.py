@@ -29,7 +29,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def connect(home: Path, *arguments: str, **changes: str) -> Result:
-    return penstock("connect", *arguments, **{"HOME": str(home), "PATH": str(home / "bin"), **changes})
+    environment = {"HOME": str(home), "PATH": str(home / "bin"), **changes}
+    return penstock("connect", *arguments, stdin=b"", **environment)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -44,8 +45,8 @@ def test_without_a_gateway_the_configuration_is_shown_all_the_same(client: str, 
 
 def test_a_running_gateway_is_asked_for_its_models(home: Path) -> None:
     with threaded_gateway(Settings()) as running:
-        result = connect(home, "codex", "--base-url", f"{running.url}/v1")
-        unknown = connect(home, "codex", "--base-url", f"{running.url}/v1", "--model", "nope")
+        result = connect(home, "codex", "--base-url", f"{running.address.geturl()}/v1")
+        unknown = connect(home, "codex", "--base-url", f"{running.address.geturl()}/v1", "--model", "nope")
     assert "has these models: demo\n" in result.stderr
     assert tomllib.loads(result.stdout)["model"] == "demo"
     assert "It does not list nope" in unknown.stderr
@@ -60,7 +61,7 @@ def test_the_environment_determines_the_address(home: Path) -> None:
 
 def test_a_gateway_with_keys_needs_a_variable(home: Path) -> None:
     with threaded_gateway(Settings(keys=KEYS)) as running:
-        url = f"{running.url}/v1"
+        url = f"{running.address.geturl()}/v1"
         refused = connect(home, "codex", "--base-url", url)
         wrong = connect(home, "codex", "--base-url", url, "--api-key-env", "MINE", MINE="pk-wrong")
         right = connect(home, "codex", "--base-url", url, "--api-key-env", "MINE", MINE=KEY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from penstock.cli.connect import CLIENTS
 from penstock.connect.guides import GUIDES, in_words
 from tests.connect.gateways import URL, connected
 
-PARSERS = {
+PARSERS: dict[str, Callable[[str], object]] = {
     "toml": tomllib.loads,
     "json": json.loads,
     "python": lambda text: compile(text, "hello.py", "exec"),

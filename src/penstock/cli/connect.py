@@ -35,7 +35,7 @@ Without --base-url, the gateway is the one that `penstock serve` would start
 here: penstock.toml, PENSTOCK_CONFIG, PENSTOCK_HOST and PENSTOCK_PORT are read.
 --write keeps everything else in the file, comments included, and a second run
 changes nothing. If codex is installed, it checks its configuration itself.
-docs/clients/ has a page per client.
+docs/clients.md has more about each client.
 
 exit codes:
   0  the configuration was shown or written
@@ -128,7 +128,7 @@ def _show(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal, *, 
         terminal.note(f"{guide.title} has no file of its own, so nothing was written: this is a program")
     elif guide.file:
         place = short_path(guide.file(os.environ))
-        terminal.note(f"these lines belong into {place}; --write puts them there, after a backup")
+        terminal.note(f"add these lines to {place}; --write puts them there, after a backup")
 
 
 def _write(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal) -> None:

@@ -1,6 +1,6 @@
 """The clients that `penstock connect` knows, each with its configuration for a gateway.
 
-docs/clients/ has a page per client, with the same lines.
+docs/clients.md says what was tested with each.
 """
 
 from __future__ import annotations
