@@ -20,6 +20,7 @@ COMMANDS = {
     "models": "list an endpoint's models with limits, capabilities and prices",
     "init": "write a first penstock.toml for the keys and servers found here",
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
+    "connect": "show or write a client's configuration for the gateway",
     "keys": "create, list, rotate and revoke client keys",
     "config": "check a configuration file, or print the schema of such files",
     "doctor": "find out what is wrong, from the configuration to the models",
