@@ -29,7 +29,7 @@ examples:
   penstock connect codex              show the lines for ~/.codex/config.toml
   penstock connect codex --write      put them there, after a backup
   penstock connect openai --model fast > hello.py
-  penstock connect vscode --base-url https://llm.example/v1 --api-key-env LLM_KEY
+  penstock connect vscode --base-url https://llm.example/v1 --api-key-env KEY
 
 Without --base-url, the gateway is the one that `penstock serve` would start
 here: penstock.toml, PENSTOCK_CONFIG, PENSTOCK_HOST and PENSTOCK_PORT are read.

@@ -31,7 +31,7 @@ def provider_settings(gateway: ConnectedGateway) -> dict[str, str]:
     return {
         "name": "Penstock",
         "base_url": gateway.base_url,
-        "model_catalog_url": f"{gateway.base_url}/models",  # field note F6: without it, Codex never asks
+        "model_catalog_url": f"{gateway.base_url}/models",  # without it, Codex never asks for models
         **key,
         "wire_api": "responses",
     }

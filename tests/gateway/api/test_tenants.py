@@ -194,7 +194,8 @@ class Tenant:
         return Answer(status, {}, json.dumps(events), self._sent(before))
 
     def _sent(self, before: int) -> tuple[Any, ...]:
-        return tuple(asked.json["messages"] for asked in self.upstream.asked[before:])
+        asked = self.upstream.asked[before:]
+        return tuple(each.json["messages"] for each in asked if each.body)  # `serve` also asks for the models
 
     def json(self, method: str, path: str, body: Any = None) -> Any:
         answer = self.ask(method, path, body)
