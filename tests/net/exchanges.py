@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import brotli  # type: ignore[import-untyped]
 
+from penstock.net.compression import zstd_library
+
 BODY = b"data: hello\n\n"
 
 

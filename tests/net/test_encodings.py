@@ -91,7 +91,9 @@ def test_several_members_are_one_body(encoding: str) -> None:
     assert decoding.is_complete
 
 
-@pytest.mark.parametrize(("encoding", "bound"), [("gzip", PIECE), ("deflate", PIECE), ("br", 4 * PIECE), ("zstd", PIECE)])
+@pytest.mark.parametrize(
+    ("encoding", "bound"), [("gzip", PIECE), ("deflate", PIECE), ("br", 4 * PIECE), ("zstd", PIECE)]
+)
 def test_a_step_returns_a_bounded_piece(encoding: str, bound: int) -> None:
     decoding = decoder(encoding)
     decoding.feed(ENCODERS[encoding](b"\0" * 50_000_000))

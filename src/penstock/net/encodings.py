@@ -150,7 +150,7 @@ class _BrotliDecoder(BodyDecoder):
 
 
 class _MissingDecoder(BodyDecoder):
-    """Stands for a library that is not installed: the body is refused, with a sentence that says what to install."""
+    """Stands for a library that is not installed: the error says how to install it."""
 
     def read(self) -> bytes:
         raise UndecodableBody(self._encoding, EXTRAS["brotli"])

@@ -21,13 +21,14 @@ from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.http import bodies
 from penstock.gateway.http.bodies import CHUNK, DECODERS, BodyReader
 from penstock.gateway.http.exchange import Exchange
+from penstock.net.compression import zstd_library
 from tests.effort import examples
 from tests.gateway.fake_channels import FakeHttpChannel
 from tests.gateway.running import SECRET_PROMPT, Running
 from tests.gateway.upstream import ScriptedUpstream, said, streamed
 
 MIB = 1024 * 1024
-
+ZSTD = zstd_library()
 
 TEXT = b'{"model": "demo", "input": "hello, hello, hello"}'
 
@@ -42,7 +43,8 @@ def streamed_zstd(data: bytes) -> bytes:
     encoder = ZSTD.ZstdCompressor(options={ZSTD.CompressionParameter.checksum_flag: 1})
     half = len(data) // 2
     flushed = encoder.compress(data[:half]) + encoder.flush(encoder.FLUSH_BLOCK)
-    return flushed + encoder.compress(data[half:]) + encoder.flush()
+    compressed: bytes = flushed + encoder.compress(data[half:]) + encoder.flush()
+    return compressed
 
 
 def plain_zstd(data: bytes) -> bytes:
@@ -329,6 +331,16 @@ def test_an_unknown_encoding_is_refused_before_reading() -> None:
     with pytest.raises(RequestRefused) as caught:
         received(connection, content_encoding="lz4")
     assert (caught.value.status, len(connection.left)) == (415, 2)
+
+
+def test_without_brotli_the_refusal_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "has_brotli", lambda: False)
+    with pytest.raises(RequestRefused) as caught:
+        received(parts(plain_brotli(TEXT)), content_encoding="gzip, br")
+    assert caught.value.status == 415
+    assert caught.value.message.endswith("pip install 'penstock[brotli]'")
+    assert dict(caught.value.headers) == {"accept-encoding": "zstd, gzip, x-gzip, deflate"}
+    assert received(parts(plain_zstd(TEXT)), content_encoding="zstd") == TEXT
 
 
 @pytest.mark.parametrize("length", ["", "x", "-1", "1e9", "²", "0"])

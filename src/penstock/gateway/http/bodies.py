@@ -110,7 +110,7 @@ def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
     for name in reversed(steps):
         try:
             decoded = _bounded(DECODERS[name](data), limit)
-        except (_Corrupt, zlib.error, *_errors_of(name)) as error:
+        except _errors_of(name) as error:
             raise RequestRefused(
                 400,
                 "invalid_encoding",
@@ -123,10 +123,10 @@ def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
 
 
 def _errors_of(encoding: str) -> tuple[type[Exception], ...]:
-    """Return the errors of the library that decodes this encoding. Called only when one was raised."""
+    """Return the errors of an encoding's decoder. Called only when one was raised."""
     if encoding == "zstd":
-        return (zstd_library().ZstdError,)
-    return (brotli_library().error,) if encoding == "br" else ()
+        return _Corrupt, zstd_library().ZstdError
+    return _Corrupt, brotli_library().error if encoding == "br" else zlib.error
 
 
 def _steps(encodings: str) -> list[str]:
@@ -260,7 +260,7 @@ def _after_frame(data: bytes, at: int, most: int) -> tuple[int, int]:
 
 
 def _fields_after(descriptor: int) -> int:
-    """Return how many bytes of a frame's header follow its descriptor: window, dictionary id, content size."""
+    """Return how many bytes of a frame's header follow its descriptor: window, dictionary, size."""
     is_single_segment = descriptor >> 5 & 1
     content_size = (is_single_segment, 2, 4, 8)[descriptor >> 6]
     return 1 - is_single_segment + (0, 1, 2, 4)[descriptor & 3] + content_size
