@@ -13,6 +13,7 @@ from penstock.cli.quantities import parse_moment
 from penstock.cli.store import add_store_option, store_path
 from penstock.cli.terminal import Terminal
 from penstock.formatting import counted
+from penstock.suggestions import advice
 
 if TYPE_CHECKING:
     from penstock.store.ledger import Dimension, TurnFilter, TurnTotals
@@ -106,7 +107,7 @@ def _dimensions(text: str) -> tuple[Dimension, ...]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in DIMENSIONS:
-            raise UsageError(f"--by: {name[:40]!r} is unknown; use some of {', '.join(DIMENSIONS)}")
+            raise UsageError(f"--by: {name[:40]!r} is unknown; {advice(name, DIMENSIONS)}")
     return tuple(each for name in dict.fromkeys(names) for each in DIMENSIONS if each == name)
 
 
