@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
-from penstock.cli.layout import Column, TableLayout, print_table
+from penstock.cli.layout import Column, TableLayout
 from penstock.cli.ledger_source import add_ledger_options, newest_turns, open_ledger
 from penstock.cli.quantities import parse_moment
 from penstock.cli.terminal import Terminal
@@ -46,26 +46,28 @@ exit codes:
 _COLUMNS = (
     Column("day", leaves=1),
     Column("time"),
-    Column("request", least=10),
+    Column("request"),
     Column("key", least=5, leaves=3),
     Column("model", least=8),
     Column("outcome", least=10),
     Column("in/out", is_right=True),
     Column("cost", is_right=True, leaves=2),
-    Column("seconds", is_right=True, leaves=4),
+    Column("took", is_right=True, leaves=4),
 )
 _USUAL = (
     "2026-01-31",
     "12:00:00",
-    "req_0123456789",
+    "req_01234567",
     "laptop",
     "some-model-1.5",
     "incomplete",
     "~123.4k/~12.3k",
     "$0.0123",
-    "12.3",
+    "12.3 s",
 )
 """A turn that sets the widths for `--follow`, which does not know the turns to come."""
+_SHORT_ID = 12
+"""Characters of an id on a terminal. `penstock explain` needs no more."""
 _COLOURS = {"failed": "red", "refused": "red", "running": "yellow"}
 
 
@@ -95,13 +97,13 @@ def run(options: argparse.Namespace) -> int:
     if options.follow:
         from penstock.cli.turns_follow import follow
 
-        return follow(options, filter, outcomes, _Printer(terminal, is_json=options.json, is_open=True))
+        return follow(options, filter, outcomes, TurnPrinter(terminal, is_json=options.json, is_open=True))
     with open_ledger(options) as ledger:
         found = newest_turns(ledger, filter, options.limit, outcomes)
     if not found:
         terminal.note(_nothing(options))
         return PROBLEM
-    _Printer(terminal, is_json=options.json).print(found, now)
+    TurnPrinter(terminal, is_json=options.json).print(found, now)
     return OK
 
 
@@ -111,7 +113,7 @@ def _nothing(options: argparse.Namespace) -> str:
     return "the ledger has no turns yet. Send a request to the gateway: `penstock chat` does"
 
 
-class _Printer:
+class TurnPrinter:
     """Prints turns. If it `is_open`, more turns follow, which get the same columns."""
 
     def __init__(self, terminal: Terminal, *, is_json: bool, is_open: bool = False) -> None:
@@ -128,7 +130,9 @@ class _Printer:
             return
         rows = [_row(turn, now, self.terminal) for turn in turns]
         if self._layout is None:
-            self._layout = TableLayout(_COLUMNS, [*rows, _USUAL] if self._is_open else rows, self.terminal.room)
+            self._layout = TableLayout(
+                _COLUMNS, [*rows, _USUAL] if self._is_open else rows, self.terminal.room
+            )
             if not self._layout.is_stacked:
                 self.terminal.line(self.terminal.paint(self._layout.head(), "dim"))
         for turn, row in zip(turns, rows, strict=True):
@@ -149,13 +153,13 @@ def _row(turn: TurnRecord, now: float, terminal: Terminal) -> list[str]:
     return [
         f"{started:%Y-%m-%d}",
         f"{started:%H:%M:%S}",
-        terminal.clean(turn.request_id or turn.id),
+        terminal.clean(turn.request_id or turn.id)[: None if terminal.room is None else _SHORT_ID],
         terminal.clean(turn.tenant),
         terminal.clean(turn.model) or "-",
         terminal.clean(f"{turn.outcome}: {turn.code}" if turn.code else turn.outcome),
         "-" if is_running else tokens,
         "-" if is_running else cost,
-        f"{max(seconds, 0.0):,.1f}",
+        f"{max(seconds, 0.0):,.1f} s",
     ]
 
 
