@@ -123,13 +123,13 @@ def _found(archive: StoreArchive, id: str, terminal: Terminal) -> Account | None
         return None
     if len(exact) > 1:
         terminal.note(f"{len(exact)} turns have the request id {id}; this is the newest")
-    record = (exact or matching or [None])[-1]
-    account = read_account(archive, record.id if record is not None else id, record)
+    found = exact or matching
+    account = read_account(archive, found[-1].id, found[-1]) if found else read_account(archive, id)
     if account is None:
         terminal.note(
-            f"{archive.location} has no turn {id}. It may have been deleted, or it is in another file: pass that "
-            "file with --store. A request that was refused before its turn began is only in the gateway's log. "
-            "`penstock turns` lists the turns"
+            f"{archive.location} has no turn {id}. It may have been deleted, or it is in another file: pass "
+            "that file with --store. A request that was refused before its turn began is only in the "
+            "gateway's log. `penstock turns` lists the turns"
         )
     return account
 
