@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from pathlib import Path
@@ -31,7 +32,7 @@ class Source:
         self.ledger.admit_now(record, None)
 
     def turns(self, filter: TurnFilter, *, after: str = "", limit: int = 50) -> TurnPage:
-        return self.ledger.page(filter, after, limit)
+        return asyncio.run(self.ledger.turns(filter, after=after, limit=limit))
 
     def totals(self, filter: TurnFilter, by: object) -> list[TurnTotals]:
         raise NotImplementedError

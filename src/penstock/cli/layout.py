@@ -70,7 +70,9 @@ class TableLayout:
         for column, cell in zip(self._columns[1:], row[1:], strict=True):
             if not cell:
                 continue
-            named = f"{column.name} {cell}"
+            label = f"{column.name} "
+            fitting = max(room - len(_INDENT) - columns_of(label), column.least)
+            named = label + (shortened(cell, fitting) if column.least else cell)
             joined = f"{entry}{_GAP}{named}" if entry else f"{_INDENT}{named}"
             if entry and columns_of(joined) > room:
                 lines.append(entry)
