@@ -6,6 +6,7 @@ A page with generated parts has markers around each: `<!-- generated: NAME -->` 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from penstock.demo import wishes
 from penstock.demo.render import HANDLED
 from penstock.dialects import presets, request_fields
+from penstock.gateway.config.schema import config_schema
 from penstock.protocol import chat_requests
 from penstock.stream import phases
 from penstock.stream.calls import assembler
@@ -72,6 +74,7 @@ def main() -> None:
         page = DOCS / file
         page.write_text(with_part(page.read_text(), name, make()))
     (DOCS / "rules.md").write_text(as_markdown())
+    (DOCS / "penstock.schema.json").write_text(json.dumps(config_schema(), indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ class PermissionDeniedError(OpenResponsesError):
 
 
 class RateLimitError(OpenResponsesError):
-    """Also an exhausted quota, with the code `insufficient_quota`: waiting does not help then."""
+    """Also an exhausted quota or budget (`insufficient_quota`, `budget_exceeded`): do not wait and retry."""
 
     default_code = "rate_limit_exceeded"
 
@@ -239,6 +239,7 @@ KINDS: dict[str, type[OpenResponsesError]] = {
     "upstream_forbidden": PermissionDeniedError,
     "rate_limit_exceeded": RateLimitError,
     "insufficient_quota": RateLimitError,
+    "budget_exceeded": RateLimitError,
     "context_length_exceeded": ContextOverflowError,
     "invalid_request": InvalidRequestError,
     "invalid_prompt": InvalidRequestError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -80,6 +81,27 @@ def replace_file(path: Path, data: bytes) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def replace_with_backup(path: Path, data: bytes) -> Path | None:
+    """Replace a user's file, or create it. Keep the old one next to it, and return the path of that copy."""
+    path = path.resolve()  # write through a symbolic link
+    if not path.exists():
+        replace_file(path, data)
+        return None
+    backup, mode = _backup_of(path), path.stat().st_mode
+    shutil.copy2(path, backup)
+    replace_file(path, data)
+    path.chmod(mode & 0o7777)
+    return backup
+
+
+def _backup_of(path: Path) -> Path:
+    """Return a name that no file has: an older backup may be the only copy of something."""
+    backup, number = path.with_name(f"{path.name}.bak"), 2
+    while backup.exists():
+        backup, number = path.with_name(f"{path.name}.bak{number}"), number + 1
+    return backup
 
 
 def _retried(action: Callable[[], T]) -> T:

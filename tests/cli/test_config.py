@@ -1,11 +1,13 @@
-"""`penstock config check`: all errors of a file, or its summary, and never a secret."""
+"""`penstock config`: all errors of a file, or its summary, and never a secret; and the schema."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from penstock.gateway.config.schema import config_schema
 from tests.cli.running import Result, penstock
 
 SECRET = "sk-planted-0123456789"
@@ -128,3 +130,12 @@ def test_without_a_file_nothing_is_checked(folder: Path) -> None:
     result = check("nowhere.toml", folder=folder)
     assert (result.returncode, result.stdout) == (2, "")
     assert "nowhere.toml: cannot be read: No such file" in result.stderr
+
+
+def test_the_schema_is_printed() -> None:
+    result = penstock("config", "schema")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout) == config_schema()
+    result = penstock("config", "schema", "penstock.toml")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "takes no FILE" in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import tomllib
@@ -65,7 +66,8 @@ def test_the_file_that_the_environment_names_is_changed_listed_and_checked(folde
     (folder / "penstock.toml").write_text("[server]\nport = 9000\n")
     assert penstock("keys", "create", "laptop", PENSTOCK_CONFIG=str(file)).returncode == 0
     assert 'name = "laptop"' in file.read_text()
-    assert penstock("keys", "list", PENSTOCK_CONFIG=str(file)).stdout == "laptop\n"
+    listed = penstock("keys", "list", "--json", PENSTOCK_CONFIG=str(file)).stdout
+    assert [each["name"] for each in json.loads(listed)] == ["laptop"]
     checked = penstock("config", "check", PENSTOCK_CONFIG=str(file))
     assert f"{file} is valid" in checked.stderr
     assert penstock("keys", "list", "--config", "penstock.toml", PENSTOCK_CONFIG=str(file)).returncode == 1
@@ -109,7 +111,7 @@ def test_a_name_is_given_once(folder: Path) -> None:
     assert (folder / "penstock.toml").read_bytes() == before
 
 
-def test_the_key_of_an_operator_is_marked_in_the_file(folder: Path) -> None:
+def test_an_admins_key_is_marked_in_the_file(folder: Path) -> None:
     assert keys("create", "laptop", folder=folder).returncode == 0
     assert keys("create", "prometheus", "--admin", folder=folder).returncode == 0
     entries = tomllib.loads((folder / "penstock.toml").read_text())["keys"]

@@ -54,4 +54,4 @@ def test_a_status_of_a_proxy_never_blames_the_request() -> None:
 
 @pytest.mark.parametrize("code", [code for code, type in ERROR_TYPES.items() if type == "too_many_requests"])
 def test_only_rate_limits_and_quotas_are_too_many_requests(code: str) -> None:
-    assert code in ("rate_limit_exceeded", "insufficient_quota")
+    assert code in ("rate_limit_exceeded", "insufficient_quota", "budget_exceeded")

@@ -37,6 +37,7 @@ class Caller:
         method: str = "POST",
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
+        app: type[GatewayApp] = GatewayApp,
         **body: Any,
     ) -> None:
         self.gateway = gateway
@@ -54,7 +55,7 @@ class Caller:
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode()) for name, value in named.items()],
         }
-        self.task = asyncio.ensure_future(GatewayApp(gateway)(scope, self._messages.get, self._send))
+        self.task = asyncio.ensure_future(app(gateway)(scope, self._messages.get, self._send))
 
     async def _send(self, message: Any) -> None:
         for _ in range(5):  # a write that waits is one that can be interrupted

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -80,6 +81,29 @@ def test_a_key_uses_only_its_models_on_every_route(tmp_path: Path) -> None:
         refused = running.ask({"model": "demo", "input": "x"}, headers={"x-api-key": expired})
         assert refused.status == 401
         assert "expired at 2020-02-01" in refused.error["message"]
+
+
+@pytest.mark.e2e
+def test_200_turns_at_once_spend_at_most_the_budget(tmp_path: Path) -> None:
+    """The budget is enough for ten turns. A turn is admitted only if its reservation fits, so what is spent
+    exceeds the budget by less than one reservation, however many turns begin at once."""
+    reserved = 60  # 50 tokens of output, and an estimate of the input
+    key, entry = create_key("bot", budget=f"{10 * reserved} tokens/day")
+    body = {"model": "demo", "input": "Answer with 300 words.", "max_output_tokens": 50}
+    with gateway(tmp_path, config=entry) as running:
+        with ThreadPoolExecutor(200) as pool:
+            replies = list(pool.map(lambda _: running.ask(body, headers={"x-api-key": key}), range(200)))
+        made = [reply for reply in replies if reply.status == 200]
+        refused = [reply for reply in replies if reply.status != 200]
+        assert {(reply.status, reply.error["code"]) for reply in refused} == {(429, "budget_exceeded")}
+        assert all(int(reply.headers["retry-after"]) > 0 for reply in refused)
+        assert re.search(r"reset at \d{4}-\d\d-\d\dT00:00Z", refused[0].error["message"])
+        spent = sum(reply.json["usage"]["total_tokens"] for reply in made)
+        assert 5 * reserved < spent <= 11 * reserved
+        usage = running.ask(path="/v1/usage?by=key", method="GET", headers={"x-api-key": key}).json
+        [row] = usage["data"]
+        assert row["turns"] == len(made)
+        assert row["input_tokens"] + row["output_tokens"] == spent
 
 
 def scraped(url: str, path: str, **headers: str) -> tuple[int, str]:

@@ -51,12 +51,14 @@ def test_a_replaced_file_and_a_replaced_link_are_changes(tmp_path: Path) -> None
     watch, changes = watched(file)
     (tmp_path / "next").symlink_to("two")  # as Kubernetes does it
     (tmp_path / "next").replace(folder)
-    watch.poll(), watch.poll()
+    watch.poll()
+    watch.poll()
     new = tmp_path / "two" / "new"
     new.write_text("3rd")
     os.utime(new, (1, 1))
     new.replace(file)  # as most editors do it
-    watch.poll(), watch.poll()
+    watch.poll()
+    watch.poll()
     assert changes == ["two", "3rd"]
 
 
@@ -74,7 +76,8 @@ def test_a_removed_file_is_logged_once_and_its_return_is_a_change(
         f"{file} was removed: the gateway keeps its current settings"
     ]
     file.write_text("2")
-    watch.poll(), watch.poll()
+    watch.poll()
+    watch.poll()
     assert changes == ["2"]
 
 

@@ -99,8 +99,9 @@ def talking(running: Running, path: str = "/v1/responses", **options: Any) -> It
 class FakeClient:
     """The client's end of a WebSocket, without a network."""
 
-    def __init__(self) -> None:
-        self.channel = FakeSocketChannel(headers={"host": "127.0.0.1"})
+    def __init__(self, token: str = "") -> None:
+        bearer = {"authorization": f"Bearer {token}"} if token else {}
+        self.channel = FakeSocketChannel(headers={"host": "127.0.0.1", **bearer})
 
     def exchange(self) -> SocketExchange:
         return SocketExchange(self.channel)
@@ -122,8 +123,10 @@ class FakeClient:
 class Conversation:
     """A client on a WebSocket without a network."""
 
-    def __init__(self, gateway: Gateway, key: ClientKey | None = None, **options: Any) -> None:
-        self.client = FakeClient()
+    def __init__(
+        self, gateway: Gateway, key: ClientKey | None = None, token: str = "", **options: Any
+    ) -> None:
+        self.client = FakeClient(token)
         socket = Socket(gateway, self.client.exchange(), key, lambda: 0.0, **options)
         self.task = asyncio.create_task(socket.serve())
         self._read = 0

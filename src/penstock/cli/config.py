@@ -1,4 +1,4 @@
-"""`penstock config check`: validate a configuration file and summarise it."""
+"""`penstock config`: check a configuration file and summarise it, or print the schema of such files."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
     from penstock.gateway.settings import ModelRoute, Settings
     from penstock.upstream.target import UpstreamTarget
 
-_USAGE = "penstock config check [FILE]"
+_USAGE = "penstock config check [FILE]\n       penstock config schema"
 
 _DESCRIPTION = """\
 Read a configuration as `penstock serve` would, and report every error with its
 line and how to fix it. If there are none, print a summary: targets, models,
 aliases and client keys. Secrets are not shown. Without FILE, the file that
 PENSTOCK_CONFIG names is checked, or penstock.toml in the current folder or in
-~/.config/penstock. docs/configuration.md describes all settings."""
+~/.config/penstock. docs/configuration.md describes all settings.
+
+`schema` prints the JSON Schema of these files, for completion and checks in
+editors."""
 
 _EPILOG = """\
 examples:
   penstock config check
   penstock config check /etc/penstock/penstock.toml
+  penstock config schema > penstock.schema.json
 
 exit codes:
   0  the configuration is valid
@@ -39,14 +43,29 @@ exit codes:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
-    add("action", metavar="check", choices=("check",), help="the action")
+    add("action", metavar="check|schema", choices=("check", "schema"), help="the action")
     add("file", metavar="FILE", nargs="?", help="the configuration file")
 
 
 def run(options: argparse.Namespace) -> int:
+    return _print_schema(options) if options.action == "schema" else _check(options)
+
+
+def _print_schema(options: argparse.Namespace) -> int:
+    import json
+
+    from penstock.gateway.config.schema import config_schema
+
+    if options.file:
+        raise UsageError("`penstock config schema` takes no FILE: the schema is the same for every file")
+    Terminal().line(json.dumps(config_schema(), indent=2))
+    return OK
+
+
+def _check(options: argparse.Namespace) -> int:
     from penstock.errors import ConfigError
     from penstock.gateway.config.file import NAME, find_config, load_settings
-    from penstock.gateway.http.access import is_exposed
+    from penstock.gateway.http.access import are_metrics_exposed, is_exposed
 
     path = Path(options.file) if options.file else find_config(Path(), os.environ)
     if path is None:
@@ -64,6 +83,12 @@ def run(options: argparse.Namespace) -> int:
         terminal.line(
             f"{path}: server.host: {settings.host} is reachable from other machines, but there are no keys; "
             "create one: penstock keys create NAME"
+        )
+        return PROBLEM
+    if settings.metrics is not None and are_metrics_exposed(settings):
+        terminal.line(
+            f"{path}: server.metrics: {settings.metrics[0]} is reachable from other machines, but there is "
+            "no token; put the name of a variable with one into server.metrics_token_env"
         )
         return PROBLEM
     for line in _summary(settings):

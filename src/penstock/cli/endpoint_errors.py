@@ -48,6 +48,8 @@ def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, 
     if isinstance(error, RateLimitError):
         if error.code == "insufficient_quota":
             return f"the quota is used up, and waiting does not help: {message}"
+        if error.code == "budget_exceeded":
+            return message
         return f"too many requests; wait {wait_of(error.retry_after)} and try again: {message}"
     if error.code in _OF_THE_GATEWAY:
         return message

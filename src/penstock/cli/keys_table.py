@@ -6,6 +6,7 @@ import json
 import os
 import textwrap
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,75 +15,91 @@ from penstock.cli import OK, PROBLEM
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from penstock.gateway.settings import ClientKey, Settings
+    from penstock.gateway.settings import ClientKey
 
-_WIDTH = 80
+_TITLES = ("NAME", "EXPIRES", "LAST USE", "")
+_GAP = "  "
+
+LastUse = dict[str, float] | None
+"""When each key was last used, by its name; None if the store cannot be read."""
 
 
 def list_keys(path: Path, *, as_json: bool) -> int:
-    """Print the keys of a file; raise `ConfigError` if it is invalid."""
-    from penstock.gateway.config.file import load_settings
+    """Print the keys of a file; raise `ConfigError` if they are invalid."""
+    from penstock.gateway.config.file import load_keys
 
-    terminal = Terminal()
-    settings = load_settings(path, os.environ)
-    used, problem = _last_used(settings)
+    terminal, now = Terminal(), time.time()
+    keys, store = load_keys(path)
+    used, problem = _last_use(store)
     if as_json:
-        terminal.result(json.dumps([_as_json(key, used) for key in settings.keys], indent=2))
+        terminal.result(json.dumps([_as_json(key, used, now) for key in keys], indent=2))
     else:
-        for line in _table(terminal, settings.keys, used):
+        for line in table(keys, used, now, terminal):
             terminal.line(line)
-    if not settings.keys:
+    if not keys:
         terminal.note(f"{path} has no keys; create one with penstock keys create NAME")
     elif problem:
         terminal.note(f"the last use is unknown: {problem}")
-    return OK if settings.keys else PROBLEM
+    return OK if keys else PROBLEM
 
 
-def _last_used(settings: Settings) -> tuple[dict[str, float] | None, str]:
-    """Return when each key was last used; None, and why, if the store cannot tell."""
+def _last_use(store: str) -> tuple[LastUse, str]:
+    """Return when each key was last used; None, and why, if the store cannot be read."""
     from penstock.errors import StoreError
     from penstock.gateway.storage import NONE, default_path
     from penstock.store import open_archive
 
-    if settings.store == NONE:
+    if store == NONE:
         return None, "this configuration stores nothing (server.store)"
-    where = settings.store or default_path(os.environ)
     try:
-        with open_archive(where) as archive:
+        with open_archive(store or default_path(os.environ)) as archive:
             return archive.last_used(), ""
     except StoreError as error:
         return None, str(error)
 
 
-def _table(terminal: Terminal, keys: tuple[ClientKey, ...], used: dict[str, float] | None) -> list[str]:
-    """Return one line per key, and its limits below it: names and limits may be long."""
-    rows = [("NAME", "EXPIRES", "LAST USE", "")]
-    rows += [
-        (terminal.clean(key.name), _expiry(key), _use(key, used), "admin" if key.admin else "")
+def table(keys: tuple[ClientKey, ...], used: LastUse, now: float, terminal: Terminal) -> Iterator[str]:
+    """Yield a row for each key, and its limits below it. If the terminal is too narrow for the columns, each
+    key is a block of lines."""
+    rows = [
+        (terminal.clean(key.name), _expiry(key, now), _use(key, used), "admin" if key.admin else "")
         for key in keys
     ]
-    width = max(len(name) for name, *_ in rows)
-    lines = []
-    for index, (name, expires, use, admin) in enumerate(rows if keys else []):
-        lines.append(f"{name:<{min(width, 28)}}  {expires:<22}  {use:<16}  {admin}".rstrip())
-        limits = "; ".join(_limits(keys[index - 1])) if index else ""
-        lines += textwrap.wrap(terminal.clean(limits), _WIDTH, initial_indent="  ", subsequent_indent="  ")
-    return lines
+    widths = [max(map(len, column)) for column in zip(_TITLES, *rows, strict=True)]
+    is_wide = sum(widths) + len(_GAP) * (len(widths) - 1) <= terminal.width
+    if rows and is_wide:
+        yield _row(_TITLES, widths)
+    for key, row in zip(keys, rows, strict=True):
+        if is_wide:
+            yield _row(row, widths)
+        else:
+            name, expires, use, admin = row
+            facts = [f"expires: {expires}", f"last use: {use}", *([admin] if admin else [])]
+            yield from [name, *_indented("; ".join(facts), terminal.width)]
+        yield from _indented(terminal.clean("; ".join(_limits(key))), terminal.width)
 
 
-def _expiry(key: ClientKey) -> str:
+def _row(cells: tuple[str, ...], widths: list[int]) -> str:
+    return _GAP.join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _indented(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=_GAP, subsequent_indent=_GAP)
+
+
+def _expiry(key: ClientKey, now: float) -> str:
     if key.expires_at is None:
         return "never"
-    return ("expired " if key.expires_at <= time.time() else "") + _day(key.expires_at)[:10]
+    return ("expired " if key.expires_at <= now else "") + _minute(key.expires_at)
 
 
-def _use(key: ClientKey, used: dict[str, float] | None) -> str:
+def _use(key: ClientKey, used: LastUse) -> str:
     if used is None:
         return "unknown"
-    return _day(used[key.name]) if key.name in used else "never"
+    return _minute(used[key.name]) if key.name in used else "never"
 
 
-def _day(seconds: float) -> str:
+def _minute(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 
@@ -100,13 +117,13 @@ def _limits(key: ClientKey) -> list[str]:
     return [*([f"models {', '.join(key.models)}"] if key.models else []), *found]
 
 
-def _as_json(key: ClientKey, used: dict[str, float] | None) -> dict[str, object]:
+def _as_json(key: ClientKey, used: LastUse, now: float) -> dict[str, object]:
     limits = key.limits
     return {
         "name": key.name,
         "admin": key.admin,
         "expires_at": key.expires_at,
-        "expired": key.expires_at is not None and key.expires_at <= time.time(),
+        "expired": key.expires_at is not None and key.expires_at <= now,
         "models": list(key.models),
         "requests_per_minute": limits.requests_per_minute,
         "tokens_per_minute": limits.tokens_per_minute,

@@ -126,15 +126,13 @@ def run(options: argparse.Namespace) -> int:
     )
     from penstock.gateway.config.file import find_config
     from penstock.gateway.config.options import OptionError, settings_from
-    from penstock.gateway.server import listen
     from penstock.gateway.telemetry.logs import set_up
 
     path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
     given = _serve_options(options)
     try:
         settings = settings_from(given, path, os.environ)
-        listening = listen(settings.host, settings.port)
-        metrics = listen(*settings.metrics) if settings.metrics else None
+        listening, metrics = _listen(settings)
     except (ConfigError, OptionError) as error:
         raise UsageError(str(error)) from None
     except PenstockError as error:
@@ -199,6 +197,18 @@ def _serve(
         metrics=metrics,
         reload=lambda: reloaded_settings(given, path, os.environ),
     )
+
+
+def _listen(settings: Settings) -> tuple[socket, socket | None]:
+    """Return the socket of the gateway, and that of the metrics if they have an address of their own."""
+    from penstock.gateway.server import listen
+
+    listening = listen(settings.host, settings.port)
+    try:
+        return listening, listen(*settings.metrics) if settings.metrics else None
+    except BaseException:
+        listening.close()
+        raise
 
 
 def _ready_file(name: str | None) -> Path | None:

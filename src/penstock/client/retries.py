@@ -24,7 +24,9 @@ LONGEST_WAIT = 8.0
 TRUNCATED = "stream_truncated"
 """The code of a stream whose connection was closed normally, but before its last event."""
 
-FINAL_CODES = frozenset({"insufficient_quota", "certificate_error", "tls_error", "client_closed"})
+FINAL_CODES = frozenset(
+    {"insufficient_quota", "budget_exceeded", "certificate_error", "tls_error", "client_closed"}
+)
 """Failures that are not transient although others of their class are."""
 
 _NOT_SUPPORTED = (501, 505)

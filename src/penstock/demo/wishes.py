@@ -96,6 +96,7 @@ _STATUS_OF = {
     **{code: status for status, code in reversed(STATUSES.items())},
     "context_length_exceeded": 400,
     "insufficient_quota": 429,
+    "budget_exceeded": 429,
 }
 _STATUS_OR_CODE = rf"(?P<failure>[45]\d\d|{'|'.join(ERROR_TYPES)})\b"
 

@@ -25,6 +25,7 @@ CODES: dict[str, str] = {
     "resource_exhausted": "rate_limit_exceeded",
     "1302": "rate_limit_exceeded",
     "insufficient_quota": "insufficient_quota",
+    "budget_exceeded": "budget_exceeded",  # another Penstock
     "service_quota_exceeded_exception": "insufficient_quota",
     "quota_exceeded": "insufficient_quota",
     "exceeded_current_quota_error": "insufficient_quota",

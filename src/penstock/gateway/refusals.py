@@ -40,7 +40,9 @@ STATUSES: dict[str, int] = {
 }
 """The HTTP status of each code. Every other failure between gateway and upstream is a 502."""
 
-FINAL = frozenset({"upstream_not_found", "certificate_error", "tls_error", "insufficient_quota"})
+FINAL = frozenset(
+    {"upstream_not_found", "certificate_error", "tls_error", "insufficient_quota", "budget_exceeded"}
+)
 """Failures that a retry cannot change, although their statuses are those of transient failures."""
 
 _SILENT_PHASES = ("first_byte", "idle")

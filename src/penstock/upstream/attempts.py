@@ -69,6 +69,7 @@ FINAL = RetryRule()
 
 BY_CODE: dict[str, RetryRule] = {
     "insufficient_quota": QUOTA_EXHAUSTED,
+    "budget_exceeded": QUOTA_EXHAUSTED,
     # An overflow must reach the client unchanged: only a shorter conversation helps (ask E4).
     "context_length_exceeded": FINAL,
     "content_filter": FINAL,

@@ -17,7 +17,7 @@ ENVIRONMENT = {
     "OPENAI_API_KEY": "sk-openai",
     "ANTHROPIC_API_KEY": "sk-ant",
     "OPENROUTER_API_KEY": "sk-or-1",
-    "METRICS_TOKEN": "m",
+    "METRICS_TOKEN": "scraper-token",
     "SPARE_KEY": "sk-or-2\n",
     "CUSTOMER_TOKEN": "customer-secret",
     "BROKEN": "two\nlines",

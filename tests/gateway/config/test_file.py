@@ -9,7 +9,6 @@ import pytest
 import trustme
 from hypothesis import given
 from hypothesis import settings as effort
-from hypothesis import strategies as st
 
 from penstock.dialects.presets import PRESETS
 from penstock.errors import ConfigError
@@ -19,6 +18,7 @@ from penstock.gateway.config.models import MODEL
 from penstock.gateway.config.targets import TARGET
 from penstock.gateway.settings import Limits, ModelRoute, RouteStep, Settings
 from tests.effort import examples
+from tests.gateway.config.documents import DOCUMENTS, WRONG, written_document
 from tests.gateway.config.reading import ENVIRONMENT, PAGE, errors, read, read_or_errors
 
 
@@ -112,11 +112,7 @@ def test_every_limit_can_be_set() -> None:
     assert set(LIMITS) == set(Limits.__struct_fields__)
 
 
-WRONG = (Path(__file__).parent / "wrong_configs.txt").read_text().split("\n\n")[1:]
-"""A configuration in each, and after the arrow the beginning of its error."""
-
-
-@pytest.mark.parametrize(("text", "message"), [case.rstrip().split("\n=> ") for case in WRONG])
+@pytest.mark.parametrize(("text", "message"), WRONG)
 def test_an_error_has_its_line_and_a_remedy(text: str, message: str) -> None:
     (error,) = errors(text)
     assert error.startswith(message)
@@ -183,45 +179,10 @@ def test_a_file_that_cannot_be_read_is_an_error_without_a_line(tmp_path: Path) -
     assert load_settings(tmp_path / "penstock.toml", {}).port == 1
 
 
-VALUES = st.recursive(
-    st.none().map(lambda _: "demo")
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text("a$/*{} :", max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(st.sampled_from([*TARGET, *MODEL, "x"]), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-
-
-def written(value: object) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'"{value}"'
-        case list():
-            return f"[{', '.join(map(written, value))}]"
-        case dict():
-            pairs = [f"{name} = {written(each)}" for name, each in value.items()]
-            return "{" + ", ".join(pairs) + "}"
-        case _:
-            return str(value)
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(TOP),
-        VALUES | st.dictionaries(st.sampled_from([*SERVER, *LIMITS, *TARGET, "x"]), VALUES, max_size=3),
-        max_size=4,
-    )
-)
+@given(DOCUMENTS)
 @effort(max_examples=examples(400))
 def test_any_document_is_read_or_has_errors_with_lines(document: dict[str, object]) -> None:
-    text = "".join(f"{name} = {written(value)}\n" for name, value in document.items())
+    text = written_document(document)
     settings, found = read_or_errors(text)
     assert settings is not None or found
     assert all(1 <= each.line <= len(document) for each in found)

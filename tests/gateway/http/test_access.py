@@ -277,7 +277,7 @@ def refused_at(now: float, token: str, key: ClientKey) -> str:
     return ""
 
 
-def test_an_expired_key_is_told_so_and_a_wrong_one_is_not() -> None:
+def test_the_refusal_of_an_expired_key_says_so_and_that_of_a_wrong_one_does_not() -> None:
     key = ClientKey(name="a", digest=sha256(b"pk_now").digest(), expires_at=100.0)
     assert not refused_at(99.9, "pk_now", key)
     assert "401 this key expired at 1970-01-01 00:01 UTC: ask" in refused_at(100.0, "pk_now", key)

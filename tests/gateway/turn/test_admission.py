@@ -122,7 +122,13 @@ def test_the_metrics_are_the_sums_of_the_ledger() -> None:
     async def check(gateway: Gateway) -> None:
         await ask(gateway)
         await ask(gateway, store=False)
-        await ask(gateway, input="Fail with an error.", stream=True)
+        failed = await ask(gateway, input="Fail in the middle.", stream=True)
+        assert failed.events[-1]["type"] == "response.failed"
+        [key] = gateway.services.settings.keys
+        conversation = Conversation(gateway, key, KEY)
+        assert (await conversation.turn(model="demo"))[-1]["type"] == "response.completed"
+        conversation.task.cancel()
+        await asyncio.gather(conversation.task, return_exceptions=True)
         caller = Caller(gateway, headers=AUTHORIZED, input=SLOW, stream=True)
         await caller.received(b"response.output_text.delta")
         caller.disconnect()
@@ -130,7 +136,7 @@ def test_the_metrics_are_the_sums_of_the_ledger() -> None:
         text = (await call(gateway, "/metrics", method="GET", headers=AUTHORIZED)).body.decode()
         assert "penstock_turns_total" not in text  # it is no administrator
         [totals] = await gateway.store.totals(TurnFilter(), ("key",))
-        assert totals.turns == 4
+        assert totals.turns == 5
         assert metric_sum(gateway, "penstock_turns_total", 'key="alice"') == totals.turns
         for kind in ("input", "cached", "output", "reasoning"):
             counted = metric_sum(gateway, "penstock_tokens_total", f'kind="{kind}",key="alice"')
@@ -151,7 +157,7 @@ def test_a_turn_over_a_websocket_has_a_record_and_a_refusal_is_an_error_envelope
 
     async def check(gateway: Gateway) -> None:
         [key] = gateway.services.settings.keys
-        conversation = Conversation(gateway, key)
+        conversation = Conversation(gateway, key, KEY)
         assert (await conversation.turn(model="demo", store=False))[-1]["type"] == "response.completed"
         [refused] = await conversation.turn(model="demo")
         assert (refused["type"], refused["status"]) == ("error", 429)
@@ -168,6 +174,24 @@ def test_a_turn_over_a_websocket_has_a_record_and_a_refusal_is_an_error_envelope
         await asyncio.gather(conversation.task, return_exceptions=True)
 
     in_gateway(settings_with(KeyLimits(requests_per_minute=1)), check, clock)
+
+
+def test_a_key_that_expires_on_an_open_websocket_begins_no_more_turns() -> None:
+    clock = Clock(NOON)
+
+    async def check(gateway: Gateway) -> None:
+        [key] = gateway.services.settings.keys
+        conversation = Conversation(gateway, key, KEY)
+        assert (await conversation.turn(model="demo"))[-1]["type"] == "response.completed"
+        clock.now += 60
+        [refused] = await conversation.turn(model="demo")
+        assert (refused["status"], refused["error"]["code"]) == (401, "authentication_error")
+        assert "expired" in refused["error"]["message"]
+        conversation.task.cancel()
+        await asyncio.gather(conversation.task, return_exceptions=True)
+
+    settings = settings_with(KeyLimits())
+    in_gateway(replace(settings, keys=(replace(settings.keys[0], expires_at=NOON + 60),)), check, clock)
 
 
 # Costs

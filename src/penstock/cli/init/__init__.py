@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -190,15 +189,12 @@ def _try(text: str, path: Path, tried: Sequence[tuple[str, FoundUpstream]], term
 
 def _write(path: Path, text: str, terminal: Terminal, *, may_replace: bool) -> None:
     """Write the file with the usual mode of a configuration; keep an old one as a backup."""
-    from penstock.shared_file import replace_file
+    from penstock.shared_file import replace_with_backup
 
     path = path.resolve()  # write through a symbolic link
     try:
         if may_replace and path.exists():
-            backup, mode = _backup_of(path), path.stat().st_mode
-            shutil.copy2(path, backup)
-            replace_file(path, text.encode())
-            path.chmod(mode & 0o7777)
+            backup = replace_with_backup(path, text.encode())
             terminal.note(f"the old file is now {backup}")
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -206,14 +202,6 @@ def _write(path: Path, text: str, terminal: Terminal, *, may_replace: bool) -> N
             file.write(text.encode())
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _backup_of(path: Path) -> Path:
-    """Return a name that no file has: an older backup may be the only copy of something."""
-    backup, number = path.with_name(f"{path.name}.bak"), 2
-    while backup.exists():
-        backup, number = path.with_name(f"{path.name}.bak{number}"), number + 1
-    return backup
 
 
 def _print_next_steps(

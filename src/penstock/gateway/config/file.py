@@ -20,18 +20,20 @@ from penstock.gateway.config.values import (
     ConfigTable,
     InvalidValue,
     Problems,
+    ValueReader,
     flag,
     nonempty,
     number_or_off,
     one_of,
     positive_seconds,
+    reads,
     seconds,
     seconds_or_off,
     size,
     whole_number,
 )
 from penstock.gateway.http.access import key_digest, plain_host, read_origin
-from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
+from penstock.gateway.settings import LOG_LEVELS, ClientKey, Limits, Settings
 from penstock.net.tls import InvalidCertificate, server_tls_context
 from penstock.stream.accents import ACCENTS
 from penstock.upstream.http import HttpUpstream
@@ -44,7 +46,7 @@ SERVER = (
     *("host", "port", "tls_cert", "tls_key", "log_level", "store", "record", "websocket"),
     *("allowed_hosts", "allowed_origins", "metrics", "metrics_token_env"),
 )
-LIMITS: dict[str, Callable[[object], float | None]] = {
+LIMITS: dict[str, ValueReader[int] | ValueReader[float] | ValueReader[float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
     "input_items": whole_number(1, 10_000_000),
@@ -65,6 +67,7 @@ LIMITS: dict[str, Callable[[object], float | None]] = {
     "max_turns": number_or_off,
 }
 """Every field of `Limits` with its reader."""
+PORT = whole_number(0, 65535)
 TOP = ("default_model", "passthrough", "server", "limits", "targets", "models", "aliases", "accents", "keys")
 
 _ELSEWHERE = {
@@ -94,6 +97,18 @@ def find_config(cwd: Path, environment: Mapping[str, str]) -> Path | None:
 def load_settings(path: Path, environment: Mapping[str, str]) -> Settings:
     """Read a file; raise `ConfigError` if it cannot be read, or with all of its errors."""
     return read_settings(read_text(path), file=str(path), environment=environment)
+
+
+def load_keys(path: Path) -> tuple[tuple[ClientKey, ...], str]:
+    """Return the keys of a file, and its store. Raise `ConfigError` for errors in these; others are ignored:
+    the variables of its targets may be set only where the gateway runs."""
+    text = read_text(path)
+    problems = Problems(str(path), TomlLines(text))
+    top = ConfigTable(parse(text, str(path)), (), problems)
+    keys = read_keys(top.array("keys"))
+    store = top.table("server").read("store", nonempty, "")
+    problems.raise_any()
+    return keys, store
 
 
 def read_text(path: Path) -> str:
@@ -134,7 +149,7 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
     certificate, key = _tls_files(server, file)
     return Settings(
         host=server.read("host", _bound_host, plain.host),
-        port=server.read("port", whole_number(0, 65535), plain.port),
+        port=server.read("port", PORT, plain.port),
         metrics=server.read("metrics", metrics_address, None),
         metrics_digest=server.read("metrics_token_env", _token_digest(environment), b""),
         tls_cert=certificate,
@@ -191,6 +206,7 @@ def _tls_files(table: ConfigTable, file: str) -> tuple[str, str]:
     return certificate, key
 
 
+@reads(type="string", pattern=r":[0-9]+\s*$")
 def metrics_address(value: object) -> tuple[str, int]:
     """Read a host and a port, such as "127.0.0.1:9464"."""
     host, _, port = nonempty(value).rpartition(":")

@@ -10,8 +10,10 @@ from penstock.gateway.config.values import (
     ConfigTable,
     InvalidValue,
     flag,
+    matching,
     nonempty,
     one_of,
+    reads,
     whole_number,
 )
 from penstock.gateway.settings import EVERY, ClientKey
@@ -28,9 +30,9 @@ KEY = (
 _OLD = ("operator",)
 """The old spelling of `admin`."""
 
-_HASH = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
-_BUDGET = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?) *(tokens|usd) */ *(day|month)", re.IGNORECASE)
-_RATE = whole_number(1, 1_000_000_000)
+HASH = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
+BUDGET = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?) *(tokens|usd) */ *(day|month)", re.IGNORECASE)
+RATE = whole_number(1, 1_000_000_000)
 
 
 def read_keys(tables: list[ConfigTable]) -> tuple[ClientKey, ...]:
@@ -42,12 +44,12 @@ def read_keys(tables: list[ConfigTable]) -> tuple[ClientKey, ...]:
                 table.report(f"needs a {name}; `penstock keys create NAME` writes a complete entry")
         entry = ClientKey(
             name=table.read("name", key_name, ""),
-            digest=table.read("hash", _digest, b""),
+            digest=table.read("hash", key_hash, b""),
             accent=table.read("accent", one_of("accent", ACCENTS), ""),
             admin=table.read("admin", flag, False) or table.read("operator", flag, False),
-            expires_at=table.read("expires", _moment, None),
-            previous_digest=table.read("previous_hash", _digest, b""),
-            previous_until=table.read("previous_expires", _moment, 0.0),
+            expires_at=table.read("expires", moment, None),
+            previous_digest=table.read("previous_hash", key_hash, b""),
+            previous_until=table.read("previous_expires", moment, 0.0),
             models=_models(table),
             limits=_limits(table),
         )
@@ -62,6 +64,7 @@ def read_keys(tables: list[ConfigTable]) -> tuple[ClientKey, ...]:
     return tuple(found)
 
 
+@reads(type="string", pattern=r"\S", **{"not": {"const": LOCAL}})
 def key_name(value: object) -> str:
     """Return the name of a key, which is shown in lists and logs; raise `InvalidValue` if it is invalid."""
     name = nonempty(value)
@@ -72,9 +75,10 @@ def key_name(value: object) -> str:
     return name
 
 
+@reads(**matching(BUDGET), allOf=[{"pattern": "[1-9]"}])
 def read_budget(value: object) -> Budget:
     """Return a budget such as "1000000 tokens/day" or "20 USD/month"; raise `InvalidValue` if it is none."""
-    found = _BUDGET.fullmatch(nonempty(value))
+    found = BUDGET.fullmatch(nonempty(value))
     amount = float(found[1].replace("_", "")) if found else 0.0
     if found is None or not 0 < amount < 1e15:
         raise InvalidValue(
@@ -86,7 +90,7 @@ def read_budget(value: object) -> Budget:
 
 
 def _limits(table: ConfigTable) -> KeyLimits:
-    requests, tokens, turns = (table.read(name, _RATE, None) for name in RATES)
+    requests, tokens, turns = (table.read(name, RATE, None) for name in RATES)
     return KeyLimits(
         requests_per_minute=requests,
         tokens_per_minute=tokens,
@@ -122,7 +126,9 @@ def _models(table: ConfigTable) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def _moment(value: object) -> float:
+# Editors pass a date on to the schema as a string.
+@reads(type="string", pattern=r"^\d{4}-\d\d-\d\d(?:$|[Tt ])")
+def moment(value: object) -> float:
     """Read a date, which includes that day, or a date and time; without an offset, it is in UTC."""
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
@@ -133,8 +139,9 @@ def _moment(value: object) -> float:
     )
 
 
-def _digest(value: object) -> bytes:
-    found = _HASH.fullmatch(nonempty(value))
+@reads(**matching(HASH))
+def key_hash(value: object) -> bytes:
+    found = HASH.fullmatch(nonempty(value))
     if found is None:
         raise InvalidValue(
             'must be "sha256:" and 64 hexadecimal digits. `penstock keys create NAME` creates a key and its '

@@ -22,7 +22,7 @@ _ELSEWHERE = {
     "fallbacks": "list the targets in targets; if one fails, the next is tried",
     "alias": "it belongs under [aliases]",
 }
-_INVALID_NAME = re.compile(r"\s|\*")
+INVALID_NAME = re.compile(r"\s|\*")
 
 
 class ModelNames:
@@ -55,7 +55,7 @@ class ModelNames:
             table.report(f"{DEMO} is the built-in model: use another name")
         elif name == EVERY:
             table.report('for every other name, write "*" = "MODEL" in [aliases], or passthrough = "TARGET"')
-        elif not name or _INVALID_NAME.search(name):
+        elif not name or INVALID_NAME.search(name):
             table.report("a model's name must not be empty or contain spaces or an asterisk")
         table.only(MODEL, _ELSEWHERE)
         own = table.read("model", nonempty, "")
@@ -116,7 +116,7 @@ class ModelNames:
                 table.report(f"{DEMO} is the built-in model: it cannot be an alias", name)
             elif name in self._named:
                 table.report("is also the name of a model: rename one of them", name)
-            elif not name or (name != EVERY and _INVALID_NAME.search(name)):
+            elif not name or (name != EVERY and INVALID_NAME.search(name)):
                 table.report("a model's name must not be empty or contain spaces or an asterisk", name)
         if EVERY in written and self.passthrough:
             table.report("passthrough already gets every other name: remove one of them", EVERY)

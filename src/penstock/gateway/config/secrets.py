@@ -16,7 +16,7 @@ SECRET_HEADERS = frozenset(
 )
 """Headers whose value is a secret at every upstream."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXES = ("sk_", "pk_", "r8_", *(prefix for row in PRESETS.values() for prefix in row.key_prefixes))
 """Prefixes of vendors' keys that could also be the name of a variable."""
 _MARKED = re.compile(r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]*)\})?")
@@ -53,18 +53,19 @@ def expanded(value: str, environment: Mapping[str, str]) -> str:
 
 def variables_in(value: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of the variables in a text, which are secrets and must not be shown."""
-    for found in _MARKED.finditer(value):
-        if secret := environment.get(found[2] or found[3] or "", "").strip():
+    for name in variable_names(value):
+        if secret := environment.get(name, "").strip():
             yield secret
 
 
-def names_a_variable(value: str) -> bool:
-    return any(found[2] or found[3] for found in _MARKED.finditer(value))
+def variable_names(value: str) -> list[str]:
+    """Return the names of the variables in a text."""
+    return [name for found in _MARKED.finditer(value) if (name := found[2] or found[3])]
 
 
 def looks_secret(text: str) -> bool:
     """Return whether a text is probably a secret and not the name of a variable."""
-    if not _NAME.fullmatch(text) or text.startswith(_PREFIXES):
+    if not VARIABLE.fullmatch(text) or text.startswith(_PREFIXES):
         return True
     # Names consist of words. Random text has long runs with digits or mixed case.
     return any(len(run) >= 12 and _is_mixed(run) for run in text.split("_"))

@@ -66,7 +66,11 @@ _HEAD = """\
 # The settings of a Penstock gateway, written by `penstock init`.
 # docs/configuration.md describes all settings. `penstock config check` checks
 # this file; a running gateway reloads it on SIGHUP. It contains no secrets, only
-# the names of the environment variables that have them."""
+# the names of the environment variables that have them.
+#
+# For completion and checks in editors (Even Better TOML, Taplo), write the schema
+# with `penstock config schema > penstock.schema.json`, and begin this file with:
+# #:schema ./penstock.schema.json"""
 
 
 def _top(default: StarterModel | None) -> str:

@@ -18,17 +18,19 @@ from penstock.gateway.config.secrets import (
     SECRET_HEADERS,
     expanded,
     looks_secret,
-    names_a_variable,
     variable,
+    variable_names,
     variables_in,
 )
 from penstock.gateway.config.values import (
     ABOVE,
     ConfigTable,
     InvalidValue,
+    ValueReader,
     flag,
     nonempty,
     one_of,
+    reads,
     seconds_or_off,
     text,
     unknown,
@@ -58,8 +60,8 @@ _ELSEWHERE = {
     "timeout": "use connect_timeout, first_byte_timeout or idle_timeout",
     "model": "it belongs under [models.NAME]",
 }
-_EFFORTS = {"", *CHAT_EFFORTS, *GEMINI_EFFORTS}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+EFFORT_FORMATS = {"", *CHAT_EFFORTS, *GEMINI_EFFORTS}
+TARGET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _Environment = Mapping[str, str]
 
@@ -80,7 +82,7 @@ def _read_target(
 ) -> UpstreamTarget | None:
     if name == DEMO:
         table.report(f"{DEMO} is the built-in model: use another name")
-    elif not _NAME.fullmatch(name):
+    elif not TARGET_NAME.fullmatch(name):
         table.report("a target's name may contain only letters, digits, dots, dashes and underscores")
     table.only(TARGET, _ELSEWHERE)
     named = table.read("preset", one_of("preset", PRESETS), "")
@@ -236,7 +238,7 @@ def _secrets(table: ConfigTable, environment: _Environment) -> tuple[str, ...]:
 def _header(name: str, environment: _Environment) -> Callable[[object], str]:
     def read(value: object) -> str:
         written = text(value)
-        if name.lower() in SECRET_HEADERS and written and not names_a_variable(written):
+        if name.lower() in SECRET_HEADERS and written and not variable_names(written):
             raise InvalidValue(
                 "is a secret and does not belong in a file: put it into an environment variable and write "
                 '"$NAME" here'
@@ -299,14 +301,14 @@ def _quirks(table: ConfigTable, preset: Preset | None) -> Quirks:
     quirks = table.table("quirks")
     quirks.only(Quirks.__struct_fields__)
     overrides = {
-        name: quirks.read(name, _quirk(name), getattr(base, name))
+        name: quirks.read(name, quirk_reader(name), getattr(base, name))
         for name in Quirks.__struct_fields__
         if name in quirks
     }
     return replace(base, **overrides)
 
 
-def _quirk(name: str) -> Callable[[object], bool | str]:
+def quirk_reader(name: str) -> ValueReader[bool] | ValueReader[str]:
     if isinstance(getattr(Quirks(), name), bool):
         return flag
     if name == "effort":
@@ -314,8 +316,9 @@ def _quirk(name: str) -> Callable[[object], bool | str]:
     return nonempty if getattr(Quirks(), name) else text
 
 
+@reads(enum=sorted(EFFORT_FORMATS))
 def _effort(value: object) -> str:
     name = text(value)
-    if name not in _EFFORTS:
-        raise InvalidValue(unknown("effort format", name, _EFFORTS - {""}))
+    if name not in EFFORT_FORMATS:
+        raise InvalidValue(unknown("effort format", name, EFFORT_FORMATS - {""}))
     return name

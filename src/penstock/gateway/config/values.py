@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock.errors import ConfigError
 from penstock.gateway.config.toml_lines import Path, TomlLines
@@ -34,6 +34,36 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3}
 
 class InvalidValue(Exception):  # noqa: N818 - internal to the readers
     """An invalid value; the message contains what to write instead."""
+
+
+class ValueReader(Generic[T]):
+    """A reader with the JSON Schema of the values that it accepts. A schema cannot express everything: it may
+    accept more than the reader, but never less."""
+
+    def __init__(self, read: Callable[[object], T], schema: Mapping[str, Any]) -> None:
+        self._read = read
+        self.schema = schema
+
+    def __call__(self, value: object) -> T:
+        return self._read(value)
+
+
+def reads(**schema: Any) -> Callable[[Callable[[object], T]], ValueReader[T]]:
+    """Return a decorator that gives a reader its JSON Schema."""
+    return lambda read: ValueReader(read, schema)
+
+
+def matching(shape: re.Pattern[str]) -> dict[str, str]:
+    """Return the schema of strings that are of this shape, with spaces around it or not."""
+
+    def in_both_cases(found: re.Match[str]) -> str:
+        letters = found[0].strip("[]")
+        return found[0] if found[0][0] == "\\" else f"[{letters}{letters.upper()}]"
+
+    pattern = shape.pattern
+    if shape.flags & re.IGNORECASE:  # JSON Schema has no such flag
+        pattern = re.sub(r"\\.|\[[^]]*\]|[a-z]", in_both_cases, pattern)
+    return {"type": "string", "pattern": rf"^\s*(?:{pattern})\s*$"}
 
 
 class Problems:
@@ -162,12 +192,14 @@ def kind(value: object) -> str:
             return "a date or time"
 
 
+@reads(type="string")
 def text(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidValue(f"must be a string in quotes, not {kind(value)}")
     return value
 
 
+@reads(type="string", pattern=r"\S")
 def nonempty(value: object) -> str:
     """Read a string that is not empty."""
     found = text(value).strip()
@@ -176,16 +208,19 @@ def nonempty(value: object) -> str:
     return found
 
 
+@reads(type="boolean")
 def flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidValue(f"must be true or false, without quotes, not {kind(value)}")
     return value
 
 
-def whole_number(least: int, most: int | None = None) -> Callable[[object], int]:
+def whole_number(least: int, most: int | None = None) -> ValueReader[int]:
     """Return a reader of whole numbers."""
     allowed = f"{least} or more" if most is None else f"from {least} to {most}"
+    limits = {"minimum": least} if most is None else {"minimum": least, "maximum": most}
 
+    @reads(type="integer", **limits)
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidValue(f"must be a whole number, {allowed}, not {_kind_of_number(value)}")
@@ -196,10 +231,15 @@ def whole_number(least: int, most: int | None = None) -> Callable[[object], int]
     return read
 
 
+@reads(anyOf=[{"type": "integer", "minimum": 0}, {"const": OFF}])
 def number_or_off(value: object) -> int:
     return 0 if value == OFF else whole_number(0)(value)
 
 
+_DURATION = matching(_TIME)
+
+
+@reads(anyOf=[{"type": "number", "minimum": 0, "maximum": MOST_SECONDS}, _DURATION])
 def seconds(value: object) -> float:
     """Read a duration: a number of seconds, or a string such as "30s" or "5m"."""
     found = -1.0
@@ -216,6 +256,7 @@ def seconds(value: object) -> float:
     return found
 
 
+@reads(anyOf=[{"type": "number", "exclusiveMinimum": 0, "maximum": MOST_SECONDS}, _DURATION])
 def positive_seconds(value: object) -> float:
     """Read a duration above 0."""
     found = seconds(value)
@@ -224,6 +265,7 @@ def positive_seconds(value: object) -> float:
     return found
 
 
+@reads(anyOf=[*seconds.schema["anyOf"], {"const": OFF}])
 def seconds_or_off(value: object) -> float | None:
     """Read a duration; 0 or "off" means no limit."""
     if value == OFF:
@@ -234,6 +276,7 @@ def seconds_or_off(value: object) -> float | None:
         raise InvalidValue(f'{error}, or "off"') from None
 
 
+@reads(anyOf=[{"type": "integer", "minimum": 1}, matching(_SIZE)])
 def size(value: object) -> int:
     """Read a size: a number of bytes, or a string such as "64MB" or "64MiB"."""
     found = 0
@@ -248,9 +291,10 @@ def size(value: object) -> int:
     return found
 
 
-def one_of(what: str, known: Collection[str]) -> Callable[[object], str]:
+def one_of(what: str, known: Collection[str]) -> ValueReader[str]:
     """Return a reader of names that must be one of `known`."""
 
+    @reads(enum=sorted(known))
     def read(value: object) -> str:
         name = nonempty(value)
         if name not in known:

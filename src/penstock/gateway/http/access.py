@@ -71,14 +71,16 @@ def check_model(key: ClientKey | None, model: str) -> None:
         raise RequestRefused(403, "permission_denied", message, param="model")
 
 
-def sees_metrics(settings: Settings, headers: Mapping[str, str]) -> bool:
+def sees_metrics(
+    settings: Settings, headers: Mapping[str, str], clock: Callable[[], float] = time.time
+) -> bool:
     """Return whether a client of the gateway's own address sees all metrics, or only those that reveal
     nothing. Raise `RequestRefused` (401) if it sent neither a key nor the token, where there is one."""
     if settings.metrics_digest and has_metrics_token(settings, headers):
         return True
     if settings.metrics_digest and not settings.keys:
         raise metrics_unauthorized()
-    return sees_all(authenticate(settings, headers))
+    return sees_all(authenticate(settings, headers, clock))
 
 
 def has_metrics_token(settings: Settings, headers: Mapping[str, str]) -> bool:

@@ -70,6 +70,7 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "insufficient_quota": ErrorText(
         BLOCKED, "The quota of {key} is used up, and waiting does not help: check the account{detail}"
     ),
+    "budget_exceeded": ErrorText(BLOCKED, "The budget of {key} is used up{detail}"),
     "context_length_exceeded": ErrorText(
         "", "The conversation is too long{length}: {retry}start a new one, or attach less"
     ),
