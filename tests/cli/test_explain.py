@@ -14,6 +14,7 @@ from penstock.store.ledger import TurnRecord
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.cli.running import Result, penstock
 from tests.explain.archives import CALL, CREATED, DELTA, IN_PROGRESS, MESSAGE, added, fallback_turn
+from tests.gateway.running import gateway
 from tests.store.ledger_records import NOON, ended, started
 from tests.stored_turns import ANSWER, BEGIN, CONTENT, ERROR, PROMPT, Turn, log, make_store
 
@@ -205,3 +206,28 @@ def test_the_text_fits_the_terminal(tmp_path: Path, columns: int) -> None:
     text = explain(path, "--content", columns=str(columns)).stdout
     assert max(map(len, text.splitlines())) <= columns
     assert "34 output tokens" in " ".join(text.split())
+
+
+@pytest.mark.e2e
+def test_turns_of_a_running_gateway_are_listed_and_explained(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    with gateway(tmp_path) as running:
+        private = running.whole("demo", store=False, headers={"x-request-id": "ticket-7"})
+        failed = running.stream("demo", "fail in the middle")
+        stored = running.stream("demo", "Hello!")
+        for reply in (private, failed, stored):
+            running.verdict(reply.headers["x-request-id"])
+        of_gateway = penstock("turns", "--base-url", f"{running.url}/v1", "--json")
+        of_file = penstock("turns", "--store", str(store), "--json")
+        assert (of_file.returncode, of_file.stdout) == (0, of_gateway.stdout)
+        assert [json.loads(line)["outcome"] for line in of_file.stdout.splitlines()] == [
+            "completed",
+            "failed",
+            "completed",
+        ]
+        by_request = explain(store, id="ticket-7").stdout
+        assert by_request.startswith(f"{private.last['id']}  completed\n")
+        assert 'not stored ("store": false)' in by_request
+        newest_failure = explain(store, "--last", "--failed", id="").stdout
+        assert newest_failure.startswith(f"{failed.last['id']}  failed\n")
+        assert "failed (last event" in newest_failure  # it is stored, so there is a timeline

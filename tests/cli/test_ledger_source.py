@@ -40,8 +40,8 @@ def test_pages_are_read_until_the_last(upstream: ScriptedUpstream) -> None:
 
 
 def test_the_newest_of_several_outcomes_are_in_the_order_of_their_start(upstream: ScriptedUpstream) -> None:
-    for numbers in ([4, 1], [3, 2]):
-        upstream.play("", [answer(200, {"data": [turn(each) for each in numbers], "next": None})])
+    pages = [{"data": [turn(each) for each in numbers], "next": None} for numbers in ([4, 1], [3, 2])]
+    upstream.play("", *([answer(200, page)] for page in pages))
     with open_ledger(options(upstream.url)) as ledger:
         found = newest_turns(ledger, TurnFilter(), 3, ("failed", "refused"))
     assert [each.id for each in found] == ["resp_2", "resp_3", "resp_4"]
@@ -51,7 +51,7 @@ def test_the_newest_of_several_outcomes_are_in_the_order_of_their_start(upstream
     ("status", "body", "message"),
     [
         (200, {"data": "?"}, "/v1/turns is not the turns of a Penstock gateway"),
-        (403, {"error": {"message": "no"}}, "/v1/turns: HTTP 403 Forbidden: no"),
+        (403, {"error": {"message": "no"}}, "/v1/turns: HTTP 403 Said: no"),
     ],
 )
 def test_other_answers_are_errors(

@@ -130,9 +130,8 @@ def _times(account: Account) -> Iterator[str]:
     active = account.last_activity - account.begin
     if not account.is_stored and account.is_running:
         return
-    if account.is_stored and (
-        account.is_running or account.code == RESTARTED
-    ):  # when the gateway crashed is not known
+    is_end_known = not (account.is_running or account.code == RESTARTED)  # a crash leaves no time
+    if account.is_stored and not is_end_known:
         yield f"{output}; last activity after {format_duration(active)}."
         return
     total = format_duration(verdict.duration_ms / 1000 or active)
