@@ -79,8 +79,9 @@ def test_a_fast_upstream_leaves_room_for_others(tmp_path: Path, upstream: Script
             answered = poller.count(began, time.monotonic())
         size = len(frames(chat_chunk({"content": "a"}), done=False))
         chunks = running.verdict("raw-flood")["bytes_in"] // size
-    # Both go through the same event loop, so this holds on a slow machine as well.
-    assert answered > chunks / 1000
+    # Both go through the same event loop, so this holds on a slow machine as well. A gateway that reads on
+    # while there is something to read would answer once or twice.
+    assert answered > chunks / 10_000
 
 
 @pytest.mark.parametrize("store", ["sqlite", "none"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from pathlib import Path
 from typing import get_args
 
@@ -381,10 +382,26 @@ async def test_pruning_keeps_turns_that_run(store: Store) -> None:
 
 @for_every_store
 async def test_the_day_that_is_partly_pruned_keeps_the_sums_of_its_other_hours(store: Store) -> None:
-    for hour in range(-24, 4):
-        store.settle_turn(ended(started(f"resp_{hour}", NOON + hour * HOUR), tokens=10))
-    assert await store.prune_ledger(older_than=NOON + HOUR) == 25
-    assert [(each.group, each.turns) for each in await store.totals(EVERYTHING, ("day",))] == [
-        ({"day": "2026-11-18"}, 3)
-    ]
-    assert [each.turns for each in await store.totals(TurnFilter(since=NOON + HOUR), ())] == [3]
+    await check_sums_after_pruning(store, kept_from=1)
+
+
+@for_every_store
+async def test_pruning_at_midnight_keeps_the_sums_of_the_day_that_begins(store: Store) -> None:
+    await check_sums_after_pruning(store, kept_from=12)
+
+
+async def check_sums_after_pruning(store: Store, kept_from: int) -> None:
+    """Write turns of three days, prune to an hour counted from noon, and compare the sums of each day."""
+    hours = range(-24, 40)
+    outcomes = ("completed", "failed")
+    for hour in hours:
+        turn = started(f"resp_{hour}", NOON + hour * HOUR)
+        store.settle_turn(replace(ended(turn, tokens=10), outcome=outcomes[hour % 2]))
+    assert await store.prune_ledger(older_than=NOON + kept_from * HOUR) == kept_from - hours[0]
+    left = Counter((18 + (12 + hour) // 24, outcomes[hour % 2]) for hour in hours if hour >= kept_from)
+    totals = await store.totals(EVERYTHING, ("day", "outcome"))
+    assert {(each.group["day"], each.group["outcome"]): each.turns for each in totals} == {
+        (f"2026-11-{day}", outcome): count for (day, outcome), count in left.items()
+    }
+    since = TurnFilter(since=NOON + kept_from * HOUR)
+    assert [each.turns for each in await store.totals(since, ())] == [hours[-1] + 1 - kept_from]
