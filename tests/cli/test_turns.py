@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from penstock.cli.turns import short_number
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.cli.running import Result, penstock
 from tests.store.ledger_records import NOON, ended, started
@@ -110,7 +109,3 @@ def test_wrong_options_say_what_to_do(store: Path, options: tuple[str, ...], mes
     result = turns(store, *options)
     assert result.returncode == 2
     assert message in result.stderr
-
-
-def test_numbers_are_short() -> None:
-    assert [short_number(each) for each in (0, 950, 12_345, 1_200_000)] == ["0", "950", "12.3k", "1.2M"]

@@ -15,7 +15,7 @@ from penstock.cli import OK, UsageError
 from penstock.cli.ledger_source import LedgerSource, each_turn, newest_turns, open_ledger
 
 if TYPE_CHECKING:
-    from penstock.cli.turns import TurnPrinter
+    from penstock.cli.turns_table import TurnPrinter
     from penstock.store.ledger import TurnFilter, TurnRecord
 
 _INTERVAL = 0.5
