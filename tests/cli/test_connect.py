@@ -47,9 +47,11 @@ def test_a_running_gateway_is_asked_for_its_models(home: Path) -> None:
     with threaded_gateway(Settings()) as running:
         result = connect(home, "codex", "--base-url", f"{running.address.geturl()}/v1")
         unknown = connect(home, "codex", "--base-url", f"{running.address.geturl()}/v1", "--model", "nope")
+        near = connect(home, "codex", "--base-url", f"{running.address.geturl()}/v1", "--model", "dmeo")
     assert "has these models: demo\n" in result.stderr
     assert tomllib.loads(result.stdout)["model"] == "demo"
-    assert "It does not list nope" in unknown.stderr
+    assert "It does not list nope: check the name" in unknown.stderr
+    assert "It does not list dmeo: did you mean demo?" in near.stderr
 
 
 def test_the_environment_determines_the_address(home: Path) -> None:

@@ -92,7 +92,7 @@ def test_no_turns_is_an_exit_code_of_its_own(store: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--by", "colour"), "--by: 'colour' is unknown; use some of key, model"),
+        (("--by", "weather"), "--by: 'weather' is unknown; available: day, hour, key"),
         (("--since", "yesterday"), "--since needs a duration such as 30d"),
         (("--base-url", "http://127.0.0.1:9/v1"), "use --store for a file, or --base-url"),
         (("--api-key-env", "X"), "--api-key-env needs --base-url"),

@@ -25,7 +25,7 @@ def test_the_rendered_dialects_are_those_that_render() -> None:
 
 
 def test_a_read_only_dialect_cannot_be_rendered() -> None:
-    with pytest.raises(LookupError, match="no dialect to render called 'ollama'; available: anthropic, chat"):
+    with pytest.raises(LookupError, match='no dialect to render called "ollama"; available: anthropic, chat'):
         rendered_dialect("ollama")
 
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import InvalidRequestError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.services import Fleet, Services
-from penstock.gateway.settings import ModelRoute, RouteStep, Settings
+from penstock.gateway.settings import ClientKey, ModelRoute, RouteStep, Settings
 from penstock.gateway.telemetry.metrics import Metrics
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.items import Message
@@ -88,8 +88,24 @@ def test_a_name_that_leads_nowhere_is_refused_with_the_names_that_exist() -> Non
             "model_not_found",
             "model",
         )
-        assert "fast, quick, demo" in caught.value.message
+        assert "available: demo, fast, quick" in caught.value.message
         assert len(caught.value.message) < 300
+
+    asyncio.run(test())
+
+
+def test_similar_names_are_suggested_but_none_that_the_key_may_not_use() -> None:
+    key = ClientKey(name="laptop", digest=b"", models=("fast", "demo"))
+
+    def refusal(model: str, key: ClientKey | None) -> str:
+        with pytest.raises(RequestRefused) as caught:
+            services().candidates(model, key)
+        return caught.value.message
+
+    async def test() -> None:
+        assert refusal("Fats", None) == "there is no model 'Fats'; did you mean fast?"
+        assert refusal("quik", None) == "there is no model 'quik'; did you mean quick?"
+        assert refusal("quik", key) == "there is no model 'quik'; available: demo, fast"
 
     asyncio.run(test())
 

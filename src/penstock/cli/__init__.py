@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import penstock
+from penstock.cli.parser import CommandParser
 
 COMMANDS = {
     "check": "check whether a stream is lawful, and report the rules it breaks",
@@ -93,9 +94,9 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
-def build_parser(selected: str = "") -> argparse.ArgumentParser:
+def build_parser(selected: str = "") -> CommandParser:
     """Build the parser of `penstock`. Only the selected command gets its options."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="penstock",
         description=_DESCRIPTION,
         epilog=_EPILOG,

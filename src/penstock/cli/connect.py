@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import OK, UsageError
 from penstock.cli.terminal import Terminal
+from penstock.suggestions import near_names
 
 if TYPE_CHECKING:
     from penstock.connect.gateway import ConnectedGateway
@@ -114,8 +115,13 @@ def _summary(gateway: ConnectedGateway, *, is_named: bool) -> str:
     names = list(gateway.listed)
     shown = ", ".join(names[:_MOST_MODELS])
     more = f" and {len(names) - _MOST_MODELS} more" if len(names) > _MOST_MODELS else ""
-    unknown = "" if gateway.model in names else f". It does not list {gateway.model}: check the name"
-    return f"the gateway at {gateway.base_url} has these models: {shown}{more}{unknown}"
+    missing = ""
+    if gateway.model not in names:
+        near = " or ".join(near_names(gateway.model, names))
+        missing = (
+            f". It does not list {gateway.model}: {f'did you mean {near}?' if near else 'check the name'}"
+        )
+    return f"the gateway at {gateway.base_url} has these models: {shown}{more}{missing}"
 
 
 def _show(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal, *, wants_file: bool) -> None:

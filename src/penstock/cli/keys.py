@@ -11,6 +11,7 @@ from pathlib import Path
 
 from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.terminal import Terminal
+from penstock.suggestions import advice
 
 _USAGE = "penstock keys create|list|revoke|rotate [NAME] [options]"
 
@@ -225,9 +226,10 @@ def _rotate(path: Path, options: argparse.Namespace) -> int:
 def _is_missing(path: Path, data: bytes, name: str) -> bool:
     from penstock.gateway.config.key_edits import names_of
 
-    if name in names_of(data, str(path)):
+    names = names_of(data, str(path))
+    if name in names:
         return False
-    Terminal().note(f"{path} has no key called {name}; penstock keys list shows its keys")
+    Terminal().note(f"{path} has no key called {name}; {advice(name, names)}")
     return True
 
 

@@ -13,6 +13,7 @@ from penstock.cli.ledger_source import add_ledger_options, open_ledger
 from penstock.cli.quantities import parse_moment
 from penstock.cli.terminal import Terminal
 from penstock.formatting import counted
+from penstock.suggestions import advice
 
 if TYPE_CHECKING:
     from penstock.store.ledger import Dimension, TurnTotals
@@ -98,7 +99,7 @@ def _dimensions(text: str) -> tuple[Dimension, ...]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in DIMENSIONS:
-            raise UsageError(f"--by: {name[:40]!r} is unknown; use some of {', '.join(DIMENSIONS)}")
+            raise UsageError(f"--by: {name[:40]!r} is unknown; {advice(name, DIMENSIONS)}")
     return tuple(each for name in dict.fromkeys(names) for each in DIMENSIONS if each == name)
 
 

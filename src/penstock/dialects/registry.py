@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, overload
+
+from penstock.suggestions import unknown
 
 if TYPE_CHECKING:
     from penstock.dialects.plan import Dialect, ReadDialect
@@ -34,7 +35,7 @@ def dialect(name: str) -> ReadDialect: ...
 def dialect(name: str) -> ReadDialect:
     """Return the dialect of this name; raise `LookupError` with similar names."""
     if name not in DIALECTS:
-        raise unknown("dialect", name, DIALECTS)
+        raise LookupError(unknown("dialect", name, DIALECTS))
     found: ReadDialect = import_module(f"penstock.dialects.{name}").DIALECT
     return found
 
@@ -42,15 +43,6 @@ def dialect(name: str) -> ReadDialect:
 def rendered_dialect(name: str) -> Dialect:
     """Return the dialect of this name if it can render requests; raise `LookupError` otherwise."""
     if name not in RENDERED:
-        raise unknown("dialect to render", name, RENDERED)
+        raise LookupError(unknown("dialect to render", name, RENDERED))
     found: Dialect = import_module(f"penstock.dialects.{name}").DIALECT
     return found
-
-
-def unknown(what: str, name: str, known: Iterable[str]) -> LookupError:
-    """Return the error for an unknown name, with similar names or all of them."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name.lower(), known, n=3, cutoff=0.6)
-    advice = f"did you mean {' or '.join(near)}?" if near else f"available: {', '.join(sorted(known))}"
-    return LookupError(f"there is no {what} called {name!r}; {advice}")

@@ -22,10 +22,10 @@ from penstock.doctor.targets import (
     target_findings,
 )
 from penstock.gateway.config.options import OptionError, ServeOptions
-from penstock.gateway.config.values import unknown
 from penstock.gateway.settings import DEMO, Settings
 from penstock.models.info import ModelFacts
 from penstock.models.overrides import override_for
+from penstock.suggestions import unknown
 from penstock.upstream.target import UpstreamTarget
 
 LIST_PATIENCE = 15.0

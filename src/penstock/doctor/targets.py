@@ -22,12 +22,12 @@ from penstock.errors import (
     ServerError,
 )
 from penstock.formatting import counted
-from penstock.gateway.config.values import unknown
 from penstock.gateway.settings import Settings
 from penstock.models.enrich import enrich
 from penstock.models.info import ModelFacts
 from penstock.models.listing import read_listing
 from penstock.net.urls import read_address
+from penstock.suggestions import unknown
 from penstock.upstream.http import listing_config
 from penstock.upstream.keys import KeyRing
 from penstock.upstream.refused_keys import name_key

@@ -17,6 +17,7 @@ from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
 from penstock.store.contract import LOCAL
 from penstock.stream.deltas import UsageDelta
+from penstock.suggestions import advice
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import count_input, estimate_usage
 from penstock.upstream.attempts import Candidate
@@ -117,8 +118,8 @@ class Services:
         settings, route = self.settings, self.settings.route_of(model)
         if route is None:
             names = [*settings.models, *settings.aliases, DEMO]
-            known = ", ".join(name for name in names if key is None or key.may_use(name))
-            message = f"there is no model {model[:128]!r}; available: {known}"
+            known = [name for name in names if key is None or key.may_use(name)]
+            message = f"there is no model {model[:128]!r}; {advice(model, known)}"
             raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
         return [Candidate(self._upstreams[step.target], step.model or route.name) for step in route.steps]
 

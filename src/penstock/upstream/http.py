@@ -10,7 +10,7 @@ from urllib.parse import urlunsplit
 from penstock.client.config import ClientConfig
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, target_for
-from penstock.dialects.registry import rendered_dialect, unknown
+from penstock.dialects.registry import rendered_dialect
 from penstock.errors import (
     AuthenticationError,
     InvalidRequestError,
@@ -24,6 +24,7 @@ from penstock.net.source import UpstreamSource
 from penstock.net.transport import Refusal, Transport
 from penstock.protocol.wire import encode
 from penstock.sse import CONTENT_TYPE
+from penstock.suggestions import unknown
 from penstock.upstream.answer_check import CheckedAnswer
 from penstock.upstream.keys import KeyRing
 from penstock.upstream.refused_keys import name_key
@@ -151,7 +152,7 @@ def _dialect(name: str) -> Dialect:
 def _key_header(name: str) -> tuple[str, str]:
     """Return the name of the header and the format of its value."""
     if name not in KEY_HEADERS:
-        message = str(unknown("key header", name, KEY_HEADERS))
+        message = unknown("key header", name, KEY_HEADERS)
         raise InvalidRequestError(message, code="invalid_config", param="key_header")
     header, form = KEY_HEADERS[name]
     return header.lower(), form

@@ -61,6 +61,7 @@ def test_help_lists_every_command_and_the_keys(monkeypatch: pytest.MonkeyPatch) 
     ("line", "message"),
     [
         ("/nonsense x", "unknown command /nonsense: try /help"),
+        ("/modle x", "unknown command /modle: try /model"),
         ("/undo", "there is nothing to undo"),
         ("/save", "a file name is missing: /save FILE"),
         ("/image", "a path is missing: /image PATH"),

@@ -16,7 +16,7 @@ from penstock.dialects.presets import (
 
 
 def test_the_error_for_an_unknown_vendor_lists_similar_names() -> None:
-    with pytest.raises(LookupError, match=r"no preset called 'open-router'; did you mean openrouter\?"):
+    with pytest.raises(LookupError, match=r'no preset called "open-router"; did you mean openrouter\?'):
         preset("open-router")
     with pytest.raises(LookupError, match="available: anthropic, azure"):
         preset("zzzz")

@@ -109,7 +109,7 @@ def test_an_address_of_a_vendor_brings_its_preset() -> None:
         ({"models": ("m",)}, "--upstream URL or --preset NAME"),
         ({"dialect": "chat"}, "add --upstream URL"),
         ({"api_key_env": "MY_KEY"}, "add --upstream URL"),
-        ({"preset": "nobody"}, "'nobody'"),
+        ({"preset": "nobody"}, '--preset: there is no preset called "nobody"'),
         ({"preset": "azure"}, "--upstream https://"),
         ({"upstream": "ftp://x"}, "--upstream: "),
         ({"upstream": "http://[::1"}, "--upstream: "),

@@ -15,6 +15,7 @@ from penstock.cli.terminal_text import one_line, shortened
 from penstock.formatting import counted
 from penstock.models.info import ModelInfo
 from penstock.parts.parts import DataPart
+from penstock.suggestions import near_names
 
 _MAX_MODELS = 30
 
@@ -50,8 +51,9 @@ def run_command(session: CommandSession, line: str) -> None:
     name, _, argument = line.strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
+        near = " or ".join(near_names(name, COMMANDS)) or "/help"
         raise UsageError(
-            f"unknown command {one_line(name, 40)}: try /help (or start with a space to send it as text)"
+            f"unknown command {one_line(name, 40)}: try {near} (or start with a space to send it as text)"
         )
     command[1](session, argument.strip())
 

@@ -8,7 +8,7 @@ from penstock.dialects.model_families import family_of
 from penstock.dialects.plan import Quirks, Target
 from penstock.dialects.presets.preset import KEY_HEADERS, Preset
 from penstock.dialects.presets.rows import MAKERS, PRESETS, vendor_facts
-from penstock.dialects.registry import unknown
+from penstock.suggestions import unknown
 
 __all__ = [
     "KEY_HEADERS",
@@ -28,7 +28,7 @@ def preset(name: str) -> Preset:
     """Return the vendor of this name; raise `LookupError` with similar names."""
     found = PRESETS.get(name)
     if found is None:
-        raise unknown("preset", name, PRESETS)
+        raise LookupError(unknown("preset", name, PRESETS))
     return found
 
 

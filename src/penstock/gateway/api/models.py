@@ -8,6 +8,7 @@ from penstock.gateway.http.access import check_model
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.model_listing import model_body, models_body
 from penstock.gateway.settings import ClientKey
+from penstock.suggestions import advice
 
 
 async def list_models(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
@@ -19,8 +20,10 @@ async def list_models(gateway: Gateway, exchange: Exchange, key: ClientKey | Non
 
 async def get_model(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, model: str) -> None:
     check_model(key, model)
-    found = await gateway.services.listing_for(exchange.headers).find(model)
+    listing = gateway.services.listing_for(exchange.headers)
+    found = await listing.find(model)
     if found is None:
-        message = f"there is no model {model[:128]!r}: GET /v1/models lists the available models"
+        names = [each.id for each in await listing.models() if key is None or key.may_use(each.id)]
+        message = f"there is no model {model[:128]!r}; {advice(model, names)}"
         raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
     exchange.answer(200, model_body(found, created=gateway.started_at))

@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection, Mapping
 
 from penstock.errors import DecodeError
-from penstock.gateway.config.values import ABOVE, ConfigTable, InvalidValue, nonempty, unknown
+from penstock.gateway.config.values import ABOVE, ConfigTable, InvalidValue, nonempty
 from penstock.gateway.settings import DEMO, EVERY, ModelRoute, RouteStep
 from penstock.models.overrides import Override, parse_override
+from penstock.suggestions import unknown
 
 MODEL = ("target", "targets", "model", "limits")
 """The settings of a model."""

@@ -33,12 +33,12 @@ from penstock.gateway.config.values import (
     reads,
     seconds_or_off,
     text,
-    unknown,
 )
 from penstock.gateway.settings import DEMO
 from penstock.net.config import check_headers
 from penstock.net.tls import client_tls_context
 from penstock.net.urls import is_loopback, read_address, read_proxy
+from penstock.suggestions import unknown
 from penstock.upstream.target import UpstreamTarget
 
 TARGET = (

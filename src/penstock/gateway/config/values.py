@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.errors import ConfigError
 from penstock.gateway.config.toml_lines import Path, TomlLines
+from penstock.suggestions import advice, unknown
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -108,7 +109,8 @@ class ConfigTable:
         """Record an error for every name that is not known. `elsewhere` has advice for misplaced names."""
         for name in self.values:
             if name not in known:
-                self.report(f"there is no such setting{_advice(name, known, elsewhere or {})}", name)
+                instead = (elsewhere or {}).get(name) or advice(name, known)
+                self.report(f"there is no such setting; {instead}", name)
 
     def read(self, name: str, reader: Callable[[object], T], default: D) -> T | D:
         """Return the value from `reader`, or the default if it is missing or invalid."""
@@ -302,23 +304,6 @@ def one_of(what: str, known: Collection[str]) -> ValueReader[str]:
         return name
 
     return read
-
-
-def unknown(what: str, name: str, known: Collection[str]) -> str:
-    """Return the message for an unknown name, with the nearest known names, or else all of them."""
-    shown = quoted(name) if name.isprintable() and len(name) <= 64 else "that"
-    return f"there is no {what} called {shown}{_advice(name, known, {})}"
-
-
-def _advice(name: str, known: Collection[str], elsewhere: Mapping[str, str]) -> str:
-    if name in elsewhere:
-        return f"; {elsewhere[name]}"
-    from difflib import get_close_matches  # only errors need it
-
-    near = get_close_matches(name.lower(), known, n=2, cutoff=0.6)
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
-    return f"; available: {', '.join(sorted(known))}" if known else "; none are defined"
 
 
 def _kind_of_number(value: object) -> str:

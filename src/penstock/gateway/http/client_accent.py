@@ -9,6 +9,7 @@ from functools import lru_cache
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import ClientKey, Settings
 from penstock.stream.accents import ACCENTS
+from penstock.suggestions import advice
 
 HEADER = "x-penstock-accent"
 DEFAULT = "openresponses"
@@ -72,5 +73,5 @@ def _by_prefix(table: Mapping[str, str], agent: str) -> str:
 def _checked(name: str, param: str) -> str:
     if name in ACCENTS:
         return name
-    message = f"there is no event naming (accent) {name[:64]!r}; available: {', '.join(ACCENTS)}"
+    message = f"there is no event naming (accent) {name[:64]!r}; {advice(name, ACCENTS)}"
     raise RequestRefused(400, "unknown_accent", message, param=param)

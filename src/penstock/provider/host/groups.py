@@ -20,6 +20,7 @@ from penstock.provider.host.error_messages import ErrorContext, error_sentence
 from penstock.provider.host.requests import ConfigureRequest
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import UsageTracker
+from penstock.suggestions import unknown
 
 _MAX_RETRY_WAIT = 10.0
 """The longest `Retry-After` to wait for, in seconds: the user sees nothing meanwhile."""
@@ -87,9 +88,9 @@ def _preset(request: ConfigureRequest) -> Preset | None:
     if not request.preset:
         return None
     preset = PRESETS.get(request.preset)
-    known = ", ".join(name for name, row in PRESETS.items() if supports_responses(row))
     if preset is None:
-        raise _invalid(f"there is no preset {request.preset!r}; available: {known}", "preset")
+        known = [name for name, row in PRESETS.items() if supports_responses(row)]
+        raise _invalid(unknown("preset", request.preset, known), "preset")
     if not supports_responses(preset):
         gateway = f"start `penstock serve --preset {preset.name}`, and set `endpoint` to the gateway's URL"
         raise _invalid(f"{preset.title} does not support the Responses API: {gateway}", "preset")
