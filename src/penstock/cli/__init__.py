@@ -57,9 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except UsageError as error:
-        from penstock.cli.terminal import escaped
+        from penstock.cli.terminal import escaped, write_error
 
-        print(f"penstock: {escaped(str(error))}", file=sys.stderr)
+        write_error(escaped(str(error)))
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED

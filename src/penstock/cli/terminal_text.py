@@ -1,11 +1,11 @@
-"""Make a model's text safe for a terminal, and measure its width in columns."""
+"""Make a model's text safe for a terminal, on one line, and short enough."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from penstock.cli.terminal import CONTROLS
+from penstock.formatting import columns, fitting
 
 
 def safe(text: str) -> str:
@@ -27,27 +27,8 @@ def shortened(line: str, max_columns: int) -> str:
     """Return as much of the line as fits, with an ellipsis if it was cut."""
     if columns(line) <= max_columns:
         return line
-    characters: list[str] = []
-    room = max(max_columns - 1, 0)
-    for character in line:
-        room -= columns(character)
-        if room < 0:
-            break
-        characters.append(character)
-    return "".join(characters).rstrip() + "…"
-
-
-def columns(text: str) -> int:
-    """Return the width of a safe text in terminal columns."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_width, text))
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    room = max_columns - 1
+    return (line[: fitting(line, room)].rstrip() if room > 0 else "") + "…"
 
 
 def _escaped(found: re.Match[str]) -> str:
