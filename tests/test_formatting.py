@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.formatting import counted, format_duration, format_size, format_time
+from penstock.formatting import counted, format_duration, format_size, format_time, wrapped
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,10 @@ def test_an_invalid_timestamp_is_reported(seconds: float) -> None:
 
 def test_counts() -> None:
     assert (counted(1, "turn"), counted(1200, "turn")) == ("1 turn", "1,200 turns")
+
+
+def test_text_is_wrapped_at_spaces_and_long_words_stay_whole() -> None:
+    text = "see https://gateway.example/a-rather-long-path for more"
+    assert wrapped(text, 24, "  ") == ["see", "  https://gateway.example/a-rather-long-path", "  for more"]
+    assert wrapped("", 24) == [""]
+    assert wrapped("five small words in one", 3) == ["five small words in", "one"]  # 20 columns at least

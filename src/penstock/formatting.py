@@ -1,7 +1,8 @@
-"""Sizes, durations and times as people read them."""
+"""Sizes, durations, times and lines as people read them."""
 
 from __future__ import annotations
 
+import textwrap
 from datetime import UTC, datetime
 
 _UNITS = ("kB", "MB", "GB", "TB")
@@ -37,3 +38,20 @@ def format_time(seconds: float) -> str:
 
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def wrapped(text: str, width: int, indent: str = "", *, first: str = "") -> list[str]:
+    """Return the lines of a text, wrapped at spaces: ids and URLs are never broken. `indent` is for the lines
+    after the first."""
+    return textwrap.wrap(
+        text,
+        max(width, _NARROWEST),
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]
+
+
+_NARROWEST = 20
+"""Columns. Wrapping to fewer makes a text harder to read."""

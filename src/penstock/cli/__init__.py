@@ -25,6 +25,7 @@ COMMANDS = {
     "keys": "create, list, rotate and revoke client keys",
     "config": "check a configuration file, or print the schema of such files",
     "doctor": "find out what is wrong, from the configuration to the models",
+    "turns": "list recent turns, and follow new ones as they end",
     "explain": "explain what happened in a turn",
     "replay": "replay a recorded turn with this version and show differences",
     "store": "show, prune and export stored responses",

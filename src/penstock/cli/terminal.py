@@ -10,6 +10,8 @@ import shutil
 import sys
 from typing import Protocol
 
+from penstock.formatting import wrapped
+
 CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200e\u200f\u2028-\u202e\u2061-\u206f\ufeff\ufff9-\ufffb"
     r"\ud800-\udfff\U000e0000-\U000e007f]"
@@ -30,6 +32,9 @@ class Terminal:
         self._secret = secret
         self._coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self.width = shutil.get_terminal_size((100, 24)).columns
+        self.room = self.width if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
+        """The columns that text and tables must fit; None if the output is a pipe or a file, and `COLUMNS`,
+        which `watch` sets for example, does not say otherwise."""
         self.unicode = _can_encode(sys.stdout.encoding, "├─━┤…✓")
 
     def paint(self, text: str, colour: str) -> str:
@@ -49,6 +54,11 @@ class Terminal:
     def line(self, text: str) -> None:
         """Write a line and flush it: the stream may be live."""
         print(text, flush=True)
+
+    def wrapped(self, text: str, indent: str = "", *, colour: str = "") -> None:
+        """Write clean text, wrapped at words if it must fit; `indent` is for the lines after the first."""
+        for line in [text] if self.room is None else wrapped(text, self.room, indent):
+            self.line(self.paint(line, colour) if colour else line)
 
     def result(self, text: str) -> None:
         """Write untrusted JSON: unchanged to a file or pipe, escaped on a terminal."""
