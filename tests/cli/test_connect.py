@@ -12,6 +12,7 @@ import pytest
 from penstock.cli.connect import CLIENTS
 from penstock.gateway.settings import ClientKey, Settings
 from tests.cli.running import Result, penstock
+from tests.connect.pages import configuration
 from tests.gateway.threaded import threaded_gateway
 
 NOWHERE = "http://127.0.0.1:1/v1"
@@ -41,6 +42,12 @@ def test_without_a_gateway_the_configuration_is_shown_all_the_same(client: str, 
     assert "fast" in result.stdout
     assert f"no gateway is running at {NOWHERE}: start it with `penstock serve`" in result.stderr
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_page_of_a_client_shows_what_the_command_prints(client: str, home: Path) -> None:
+    shown = configuration(client).replace("127.0.0.1:8080", "127.0.0.1:1")
+    assert connect(home, client, PENSTOCK_PORT="1").stdout == shown
 
 
 def test_a_running_gateway_is_asked_for_its_models(home: Path) -> None:

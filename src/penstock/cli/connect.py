@@ -36,7 +36,7 @@ Without --base-url, the gateway is the one that `penstock serve` would start
 here: penstock.toml, PENSTOCK_CONFIG, PENSTOCK_HOST and PENSTOCK_PORT are read.
 --write keeps everything else in the file, comments included, and a second run
 changes nothing. If codex is installed, it checks its configuration itself.
-docs/clients.md has more about each client.
+docs/clients/ has a page about each client.
 
 exit codes:
   0  the configuration was shown or written
@@ -153,7 +153,7 @@ def _write(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal) ->
             return
         _check(guide, after, path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        backup = replace_with_backup(path, after)
+        backup = replace_with_backup(path, after, before=before)
     except ConfigError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
@@ -173,10 +173,9 @@ def _check(guide: ClientGuide, data: bytes, path: Path | None = None) -> None:
 
 
 def _print_next_steps(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal) -> None:
-    from penstock.connect.guides import in_words
+    from penstock.connect.guides import next_steps
 
     if guide.install:
         terminal.note(f"{guide.title} is installed with: {guide.install}")
-    if gateway.key_variable and guide.next_with_key:
-        terminal.note(in_words(guide.next_with_key, gateway))
-    terminal.note(in_words(guide.next, gateway))
+    for step in next_steps(guide, gateway):
+        terminal.note(step)
