@@ -23,7 +23,7 @@ COMMANDS = {
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "connect": "show or write a client's configuration for the gateway",
     "keys": "create, list, rotate and revoke client keys",
-    "config": "check a configuration file, or print the schema of such files",
+    "config": "check a configuration file, or show all settings and their origins",
     "doctor": "find out what is wrong, from the configuration to the models",
     "turns": "list recent turns, and follow new ones as they end",
     "explain": "explain what happened in a turn",

@@ -110,12 +110,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _options(options: argparse.Namespace) -> DoctorOptions:
     from penstock.doctor.examination import DoctorOptions
-    from penstock.gateway.config.file import NAME, find_config
+    from penstock.gateway.config.file import NAME, find_config, named_by_variable
     from penstock.gateway.config.options import ServeOptions
 
     path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
     if path is not None and not path.exists():
-        raise UsageError(f"there is no file {path}")
+        raise UsageError(f"there is no file {path}{named_by_variable(path, os.environ)}")
     if options.write:
         if options.quick:
             raise UsageError("--write records what the probes find: leave out --quick")

@@ -28,7 +28,7 @@ def list_keys(path: Path, *, as_json: bool) -> int:
     from penstock.gateway.config.file import load_keys
 
     terminal, now = Terminal(), time.time()
-    keys, store = load_keys(path)
+    keys, store = load_keys(path, os.environ)
     used, problem = _last_use(store)
     if as_json:
         terminal.result(json.dumps([_as_json(key, used, now) for key in keys], indent=2))
