@@ -70,7 +70,7 @@ def wrapped(text: str, width: int, indent: str = "", *, first: str = "") -> list
             lines.append(line)
             line, gap = indent, ""
         while columns(line) + columns(gap + word) > width and "://" not in word:
-            count = fitting(word, width - columns(line))
+            count = max(fitting(word, width - columns(line)), 1)
             lines.append(line + word[:count])
             line, word = indent, word[count:]
         line, gap = f"{line}{gap}{word}", " "
@@ -78,12 +78,12 @@ def wrapped(text: str, width: int, indent: str = "", *, first: str = "") -> list
 
 
 def fitting(text: str, width: int) -> int:
-    """Return how many characters fit, at least one."""
+    """Return how many characters fit."""
     used = 0
     for count, character in enumerate(text):
         used += _width(character)
         if used > width:
-            return max(count, 1)
+            return count
     return len(text)
 
 

@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except UsageError as error:
-        from penstock.cli.terminal import escaped, write_error
+        from penstock.cli.terminal import write_error
+        from penstock.cli.terminal_text import escaped
 
         write_error(escaped(str(error)))
         return USAGE

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import json
 import os
-import re
 import shutil
 import sys
 from typing import Protocol, TextIO
 
+from penstock.cli.terminal_text import escaped
 from penstock.formatting import wrapped
-
-CONTROLS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200e\u200f\u2028-\u202e\u2061-\u206f\ufeff\ufff9-\ufffb"
-    r"\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""Control characters, direction overrides and invisible characters, but not tabs, newlines and the joiners
-that emoji and Persian need."""
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "dim": "2"}
 
@@ -115,11 +107,6 @@ class _Escaping:
 
     def flush(self) -> None:
         sys.stdout.flush()
-
-
-def escaped(text: str) -> str:
-    """Escape control characters as JSON does, so that JSON copied from the terminal is unchanged."""
-    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _can_encode(encoding: str | None, text: str) -> bool:

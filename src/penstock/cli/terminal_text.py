@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 
-from penstock.cli.terminal import CONTROLS
 from penstock.formatting import columns, fitting
+
+CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200e\u200f\u2028-\u202e\u2061-\u206f\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters, direction overrides and invisible characters, but not tabs, newlines and the joiners
+that emoji and Persian need."""
 
 
 def safe(text: str) -> str:
@@ -14,7 +21,12 @@ def safe(text: str) -> str:
     Characters are replaced one by one, so a text may be passed in pieces. Carriage returns are removed:
     before a newline they mean nothing, elsewhere they would overwrite the line.
     """
-    return CONTROLS.sub(_escaped, text)
+    return CONTROLS.sub(_replaced, text)
+
+
+def escaped(text: str) -> str:
+    """Escape control characters as JSON does, so that JSON copied from the terminal is unchanged."""
+    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def one_line(text: str, max_columns: int = 0) -> str:
@@ -27,9 +39,8 @@ def shortened(line: str, max_columns: int) -> str:
     """Return as much of the line as fits, with an ellipsis if it was cut."""
     if columns(line) <= max_columns:
         return line
-    room = max_columns - 1
-    return (line[: fitting(line, room)].rstrip() if room > 0 else "") + "…"
+    return line[: fitting(line, max_columns - 1)].rstrip() + "…"
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _replaced(found: re.Match[str]) -> str:
     return "" if found[0] == "\r" else repr(found[0])[1:-1]
