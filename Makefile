@@ -88,7 +88,7 @@ e2e-clients: $(READY) ## Run Codex, OpenAI's SDKs, LangChain, pydantic-ai and th
 e2e-clients-all: $(READY) ## Run the clients of e2e-clients, and those that continuous integration leaves out
 	$(BIN)/pytest -m 'clients or clients_all' -rs tests/clients $(ARGS)
 
-clients-page: $(READY) ## Run all clients and write the table of results into docs/clients.md
+clients-page: $(READY) ## Run all clients and write the table of results into docs/clients/results.md
 	PENSTOCK_CLIENTS_PAGE=1 $(BIN)/pytest -m 'clients or clients_all' -rs tests/clients
 
 # The first file tests the packed extension, which is out of date as soon as a picture of the extension has changed.

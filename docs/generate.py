@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from penstock.connect import guides
 from penstock.demo import wishes
 from penstock.demo.render import HANDLED
 from penstock.dialects import presets, request_fields
@@ -58,6 +60,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "chat requests": ("fields.md", chat_requests.as_markdown),
     "wishes": ("demo.md", wishes.as_markdown),
     "demo fields": ("demo.md", demo_fields),
+    **{
+        f"connect {guide.name}": (f"clients/{guide.name}.md", partial(guides.as_markdown, guide))
+        for guide in guides.GUIDES.values()
+    },
 }
 
 

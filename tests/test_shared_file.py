@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from penstock import shared_file
-from penstock.shared_file import locked, read_start, replace_file
+from penstock.shared_file import locked, read_start, replace_file, replace_with_backup
 
 
 def test_a_lock_that_another_process_keeps_does_not_prevent_a_change(
@@ -70,3 +71,92 @@ def test_a_file_that_another_process_has_open_is_replaced_a_little_later(
     with pytest.raises(PermissionError):
         replace_file(tmp_path / "file", b"newer")
     assert os.listdir(tmp_path) == ["file"]
+
+
+# A user's file
+
+
+def test_a_users_file_is_replaced_and_the_old_one_kept(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    backup = replace_with_backup(path, b"new")
+    assert backup == tmp_path / "config.toml.bak"
+    assert (path.read_bytes(), backup.read_bytes()) == (b"new", b"old")
+    assert [each.stat().st_mode & 0o777 for each in (path, backup)] == [0o640, 0o640]
+
+
+def test_a_new_file_has_no_backup_and_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    assert replace_with_backup(path, b"new") is None
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_backup_never_replaces_an_older_one(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"0")
+    backups = [replace_with_backup(path, str(number).encode()) for number in (1, 2, 3)]
+    assert [each.name for each in backups if each] == [f"config.toml.bak{end}" for end in ("", "2", "3")]
+    assert [each.read_bytes() for each in backups if each] == [b"0", b"1", b"2"]
+
+
+def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+    real, link = tmp_path / "dotfiles" / "config.toml", tmp_path / "config.toml"
+    real.parent.mkdir()
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+    assert replace_with_backup(link, b"new") == tmp_path / "dotfiles" / "config.toml.bak"
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+
+
+def test_nothing_is_lost_if_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"old")
+
+    def no_space(_: str, __: Path) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("penstock.shared_file.os.replace", no_space)
+    with pytest.raises(OSError, match="no space"):
+        replace_with_backup(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in sorted(tmp_path.iterdir())] == ["config.toml", "config.toml.bak"]
+
+
+def test_a_file_is_not_changed_if_there_can_be_no_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"old")
+
+    def refused(_: Path, __: Path) -> None:
+        raise PermissionError("permission denied")
+
+    monkeypatch.setattr("penstock.shared_file.shutil.copy2", refused)
+    with pytest.raises(PermissionError):
+        replace_with_backup(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_change_that_somebody_else_made_in_the_meantime_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"theirs")
+    for before in (b"", b"old"):
+        with pytest.raises(FileExistsError, match="another program has changed it"):
+            replace_with_backup(path, b"ours", before=before)
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"theirs", [path])
+    assert replace_with_backup(path, b"ours", before=b"theirs")
+    assert replace_with_backup(tmp_path / "new", b"ours", before=b"") is None
+
+
+def test_concurrent_changes_keep_every_version(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"first")
+    versions = [f"version {number}".encode() for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        backups = list(pool.map(lambda data: replace_with_backup(path, data), versions))
+    assert len(set(backups)) == len(versions)
+    assert {each.read_bytes() for each in tmp_path.iterdir()} == {b"first", *versions}

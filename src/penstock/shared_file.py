@@ -17,6 +17,8 @@ T = TypeVar("T")
 LOCK_WAIT = 0.5
 """Seconds to wait for the lock. A change takes about a millisecond; the event loop must not wait longer for a
 process that was stopped in the middle of one."""
+USER_LOCK_WAIT = 10.0
+"""The same for a file of the user, which only a command changes."""
 _LOCK_POLL = 0.002
 _TRIES = 5
 _RETRY_WAIT = 0.01
@@ -52,8 +54,8 @@ def locked(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
-    for _ in range(round(LOCK_WAIT / _LOCK_POLL)):
+def _lock(descriptor: int, wait: float = LOCK_WAIT) -> None:
+    for _ in range(round(wait / _LOCK_POLL)):
         with suppress(BlockingIOError, PermissionError):  # another process has it; the latter on Windows
             lock_descriptor(descriptor)
             return
@@ -83,25 +85,55 @@ def replace_file(path: Path, data: bytes) -> None:
         raise
 
 
-def replace_with_backup(path: Path, data: bytes) -> Path | None:
-    """Replace a user's file, or create it. Keep the old one next to it, and return the path of that copy."""
+def replace_with_backup(path: Path, data: bytes, *, before: bytes | None = None) -> Path | None:
+    """Replace a user's file, or create it. Keep the old one next to it, and return the path of that copy.
+
+    With `before`, raise `FileExistsError` if the file has another content now: somebody else has changed it.
+    """
     path = path.resolve()  # write through a symbolic link
-    if not path.exists():
+    with _folder_locked(path.parent):
+        if before is not None and before != (path.read_bytes() if path.exists() else b""):
+            raise FileExistsError("another program has changed it in the meantime: try again")
+        if not path.exists():
+            replace_file(path, data)
+            return None
+        backup, mode = _backup_of(path), path.stat().st_mode
         replace_file(path, data)
-        return None
-    backup, mode = _backup_of(path), path.stat().st_mode
-    shutil.copy2(path, backup)
-    replace_file(path, data)
-    path.chmod(mode & 0o7777)
-    return backup
+        path.chmod(mode & 0o7777)
+        return backup
 
 
 def _backup_of(path: Path) -> Path:
-    """Return a name that no file has: an older backup may be the only copy of something."""
+    """Copy a file to a name that no file has: an older backup may be the only copy of something."""
     backup, number = path.with_name(f"{path.name}.bak"), 2
-    while backup.exists():
-        backup, number = path.with_name(f"{path.name}.bak{number}"), number + 1
+    while True:
+        try:
+            os.close(os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            break
+        except FileExistsError:
+            backup, number = path.with_name(f"{path.name}.bak{number}"), number + 1
+    try:
+        shutil.copy2(path, backup)
+    except BaseException:
+        with suppress(OSError):
+            backup.unlink()
+        raise
     return backup
+
+
+@contextmanager
+def _folder_locked(folder: Path) -> Iterator[None]:
+    """Lock a user's folder for a short change, without a file for it: the folder is not ours. Where this is
+    not possible, as on Windows, the change is made without it."""
+    descriptor = None
+    try:
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            _lock(descriptor, USER_LOCK_WAIT)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _retried(action: Callable[[], T]) -> T:

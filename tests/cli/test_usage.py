@@ -52,10 +52,16 @@ def test_the_table_has_a_row_per_key_and_a_total(store: Path) -> None:
     assert len({len(line) for line in lines[:5]}) == 1  # numbers are aligned to the right
 
 
-def test_the_table_fits_80_columns(store: Path) -> None:
-    result = run(store, *ALL, "--by", "key,model,outcome,day", columns="200")
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "xxx..." in result.stdout
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_the_table_fits_the_terminal(store: Path, columns: int) -> None:
+    result = run(store, *ALL, "--by", "key,model,outcome,day", columns=str(columns))
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "$1.5000+" in result.stdout
+
+
+def test_a_pipe_gets_whole_names(store: Path) -> None:
+    assert "x" * 90 in run(store, *ALL, "--by", "key,model", columns="").stdout
 
 
 def test_json_has_one_object_per_line_with_every_sum(store: Path) -> None:

@@ -18,7 +18,7 @@ from tests.installing import InstallError, give_up
 RESULTS = pytest.StashKey[list[Result]]()
 
 WRITE = "PENSTOCK_CLIENTS_PAGE"
-"""Set to write the table into docs/clients.md."""
+"""Set to write the table into docs/clients/results.md."""
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ HEADINGS = {"chat": "Chat Completions", "anthropic": "Anthropic Messages", "gemi
 
 MARKS = {"passed": "yes", "failed": "**no**", "skipped": "skipped", "": ""}
 
-PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
+PAGE = Path(__file__).parents[2] / "docs" / "clients" / "results.md"
 BEGIN, END = "<!-- results: begin (make clients-page) -->\n", "<!-- results: end -->\n"
 
 
@@ -48,6 +48,6 @@ def tables(results: Iterable[Result]) -> str:
 
 
 def update_page(results: Iterable[Result]) -> None:
-    """Replace the generated part of docs/clients.md."""
+    """Replace the generated part of docs/clients/results.md."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n{tables(results)}\n{END}{rest.partition(END)[2]}")

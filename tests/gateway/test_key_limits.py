@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.gateway.config.key_edits import Literal
+from penstock.gateway.config.values import Literal
 from penstock.gateway.http.access import create_key
 from tests.cli.running import penstock
 from tests.gateway.probes import has_logged, wait_for

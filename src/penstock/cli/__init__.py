@@ -23,8 +23,9 @@ COMMANDS = {
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "connect": "show or write a client's configuration for the gateway",
     "keys": "create, list, rotate and revoke client keys",
-    "config": "check a configuration file, or print the schema of such files",
+    "config": "check a configuration file, or show all settings and their origins",
     "doctor": "find out what is wrong, from the configuration to the models",
+    "turns": "list recent turns, and follow new ones as they end",
     "explain": "explain what happened in a turn",
     "replay": "replay a recorded turn with this version and show differences",
     "store": "show, prune and export stored responses",
@@ -56,9 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except UsageError as error:
-        from penstock.cli.terminal import escaped
+        from penstock.cli.terminal import write_error
+        from penstock.cli.terminal_text import escaped
 
-        print(f"penstock: {escaped(str(error))}", file=sys.stderr)
+        write_error(escaped(str(error)))
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED

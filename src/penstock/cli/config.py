@@ -1,37 +1,52 @@
-"""`penstock config`: check a configuration file and summarise it, or print the schema of such files."""
+"""`penstock config`: check a configuration file, show all settings and their origins, or print the schema."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
+from penstock.cli.serve import add_serve_options, serve_options
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.errors import ConfigError
     from penstock.gateway.settings import ModelRoute, Settings
     from penstock.upstream.target import UpstreamTarget
 
-_USAGE = "penstock config check [FILE]\n       penstock config schema"
+_USAGE = """\
+penstock config check [FILE]
+       penstock config show [FILE] [--json] [options of serve]
+       penstock config schema"""
 
 _DESCRIPTION = """\
-Read a configuration as `penstock serve` would, and report every error with its
-line and how to fix it. If there are none, print a summary: targets, models,
-aliases and client keys. Secrets are not shown. Without FILE, the file that
-PENSTOCK_CONFIG names is checked, or penstock.toml in the current folder or in
+Check the settings of a gateway, or show them. Without FILE, the file that
+PENSTOCK_CONFIG names is used, or penstock.toml in the current folder or in
 ~/.config/penstock. docs/configuration.md describes all settings.
 
-`schema` prints the JSON Schema of these files, for completion and checks in
-editors."""
+`check` reads a file as `penstock serve` would, and reports every error with
+its line and how to fix it. If there are none, it prints a summary.
+
+`show` prints the settings that the gateway would start with, each with its
+origin: a line of the file, an environment variable, an option, a preset or the
+default. It takes the options of `penstock serve` and shows their effect.
+
+`schema` prints the JSON Schema of the file, for completion and checks in
+editors.
+
+No command shows a secret: only names of variables, and whether they are set."""
 
 _EPILOG = """\
 examples:
   penstock config check
   penstock config check /etc/penstock/penstock.toml
+  penstock config show
+  penstock config show --preset anthropic --port 9000
   penstock config schema > penstock.schema.json
 
 exit codes:
@@ -42,22 +57,28 @@ exit codes:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
-    add = parser.add_argument
-    add("action", metavar="check|schema", choices=("check", "schema"), help="the action")
-    add("file", metavar="FILE", nargs="?", help="the configuration file")
+    # One parser per action: options of another action must be rejected.
+    actions = parser.add_subparsers(
+        dest="action", metavar="ACTION", title="actions", prog="penstock config", required=True
+    )
+    for name, (summary, _) in _ACTIONS.items():
+        action = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        if name != "schema":
+            action.add_argument("file", metavar="FILE", nargs="?", help="the configuration file")
+        if name == "show":
+            action.add_argument("--json", action="store_true", help="print one JSON object")
+            add_serve_options(action)
 
 
 def run(options: argparse.Namespace) -> int:
-    return _print_schema(options) if options.action == "schema" else _check(options)
+    return _ACTIONS[options.action][1](options)
 
 
-def _print_schema(options: argparse.Namespace) -> int:
+def _print_schema(_: argparse.Namespace) -> int:
     import json
 
     from penstock.gateway.config.schema import config_schema
 
-    if options.file:
-        raise UsageError("`penstock config schema` takes no FILE: the schema is the same for every file")
     Terminal().line(json.dumps(config_schema(), indent=2))
     return OK
 
@@ -74,11 +95,7 @@ def _check(options: argparse.Namespace) -> int:
     try:
         settings = load_settings(path, os.environ)
     except ConfigError as error:
-        if not error.line:
-            raise UsageError(str(error)) from None
-        for each in error.errors:
-            terminal.line(terminal.clean(str(each)))
-        return PROBLEM
+        return _report(error, terminal)
     if is_exposed(settings):
         terminal.line(
             f"{path}: server.host: {settings.host} is reachable from other machines, but there are no keys; "
@@ -95,6 +112,46 @@ def _check(options: argparse.Namespace) -> int:
         terminal.line(terminal.clean(line))
     terminal.note(f"{path} is valid")
     return OK
+
+
+def _report(error: ConfigError, terminal: Terminal) -> int:
+    """Print all errors of a file; raise `UsageError` if it cannot be read."""
+    if not error.line:
+        raise UsageError(str(error)) from None
+    for each in error.errors:
+        terminal.line(terminal.clean(str(each)))
+    return PROBLEM
+
+
+def _show(options: argparse.Namespace) -> int:
+    from penstock.cli.config_show import as_json, as_toml
+    from penstock.errors import ConfigError
+    from penstock.gateway.config.effective import effective_settings
+    from penstock.gateway.config.file import find_config, named_by_variable
+    from penstock.gateway.config.options import OptionError
+
+    path = Path(options.file) if options.file else find_config(Path(), os.environ)
+    terminal = Terminal()
+    try:
+        settings = effective_settings(serve_options(options), path, os.environ)
+    except ConfigError as error:
+        return _report(error, terminal)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+    if options.json:
+        terminal.result(as_json(settings, path))
+        return OK
+    for line in as_toml(settings, terminal.width):
+        terminal.line(terminal.clean(line))
+    terminal.note(f"the file is {path}{named_by_variable(path, os.environ)}" if path else "there is no file")
+    return OK
+
+
+_ACTIONS: dict[str, tuple[str, Callable[[argparse.Namespace], int]]] = {
+    "check": ("report every error in a file, or summarize it", _check),
+    "show": ("print all settings, each with its origin", _show),
+    "schema": ("print the JSON Schema of the file", _print_schema),
+}
 
 
 def _summary(settings: Settings) -> Iterator[str]:

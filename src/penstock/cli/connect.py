@@ -35,8 +35,8 @@ examples:
 Without --base-url, the gateway is the one that `penstock serve` would start
 here: penstock.toml, PENSTOCK_CONFIG, PENSTOCK_HOST and PENSTOCK_PORT are read.
 --write keeps everything else in the file, comments included, and a second run
-changes nothing. If codex is installed, it checks its configuration itself.
-docs/clients.md has more about each client.
+changes nothing. If codex or llm is installed, it checks the file itself first.
+docs/clients/ has a page about each client.
 
 exit codes:
   0  the configuration was shown or written
@@ -153,7 +153,7 @@ def _write(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal) ->
             return
         _check(guide, after, path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        backup = replace_with_backup(path, after)
+        backup = replace_with_backup(path, after, before=before)
     except ConfigError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
@@ -163,20 +163,22 @@ def _write(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal) ->
 
 
 def _check(guide: ClientGuide, data: bytes, path: Path | None = None) -> None:
-    """Let Codex read its configuration, if it is installed; raise `UsageError` if it refuses it."""
-    from penstock.connect.codex_program import find_codex, problem_in_config
+    """Let the client read its configuration, if it is installed; raise `UsageError` if it refuses it."""
+    import shutil
 
-    program = find_codex(os.environ) if guide.name == "codex" else None
-    if program and (problem := problem_in_config(program, data)):
-        place = f"{path} was not changed, because codex" if path else "codex"
+    from penstock.connect.own_checks import complaint
+
+    check = guide.check if path or (guide.check and not guide.check.is_slow) else None
+    program = shutil.which(check.program, path=os.environ.get("PATH")) if check else None
+    if check and program and (problem := complaint(check, program, data)):
+        place = f"{path} was not changed, because {check.program}" if path else check.program
         raise UsageError(f"{place} does not accept the configuration: {problem}")
 
 
 def _print_next_steps(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal) -> None:
-    from penstock.connect.guides import in_words
+    from penstock.connect.guides import next_steps
 
     if guide.install:
         terminal.note(f"{guide.title} is installed with: {guide.install}")
-    if gateway.key_variable and guide.next_with_key:
-        terminal.note(in_words(guide.next_with_key, gateway))
-    terminal.note(in_words(guide.next, gateway))
+    for step in next_steps(guide, gateway):
+        terminal.note(step)

@@ -124,7 +124,7 @@ def _create(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace) -> dict[str, object]:
     """Return the settings of the new entry; those that are not given are omitted."""
-    from penstock.gateway.config.key_edits import Literal
+    from penstock.gateway.config.values import Literal
 
     models = [name.strip() for name in options.models.split(",")] if options.models is not None else None
     found: dict[str, object] = {
@@ -263,10 +263,13 @@ def _path(options: argparse.Namespace) -> Path:
 
 
 def _read(path: Path) -> bytes:
+    from penstock.gateway.config.file import named_by_variable
+
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        named = named_by_variable(path, os.environ)
+        raise UsageError(f"cannot read {path}: {error.strerror or error}{named}") from None
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:

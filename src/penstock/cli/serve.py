@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
-from penstock.cli.terminal import Terminal
+from penstock.cli.terminal import Terminal, terminal_width
 from penstock.dialects.registry import RENDERED
 from penstock.formatting import counted
 
@@ -56,6 +56,13 @@ exit codes:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
+    add = add_serve_options(parser).add_argument
+    add("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if it exists)")
+    add("--ready-file", metavar="FILE", help="write the URL to this file when the gateway is ready")
+
+
+def add_serve_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the options that override settings of the file; return the group of options for serving."""
     upstream = parser.add_argument_group("upstream")
     add = upstream.add_argument
     add("--upstream", metavar="URL", help="the upstream's base URL, with or without /v1")
@@ -84,7 +91,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = serving.add_argument
     add("--host", metavar="HOST", help="the address to listen on (default: 127.0.0.1; others need keys)")
     add("--port", metavar="PORT", type=_port, help="the port (default: 8080; 0 picks a free one)")
-    add("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if it exists)")
     add(
         "--log-level",
         metavar="LEVEL",
@@ -99,7 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="also store the upstreams' bytes, for penstock replay",
     )
     add("--metrics", metavar="HOST:PORT", type=_metrics, help="an address of its own for /metrics")
-    add("--ready-file", metavar="FILE", help="write the URL to this file when the gateway is ready")
+    return serving
 
 
 def _port(text: str) -> int:
@@ -129,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
     from penstock.gateway.telemetry.logs import set_up
 
     path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
-    given = _serve_options(options)
+    given = serve_options(options)
     try:
         settings = settings_from(given, path, os.environ)
         listening, metrics = _listen(settings)
@@ -138,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
     except PenstockError as error:
         raise UsageError(_with_advice(error)) from None
     ready_file = _ready_file(options.ready_file)
-    set_up(settings.log_level)
+    set_up(settings.log_level, width=lambda: terminal_width(sys.stderr))
     try:
         lost = _serve(settings, listening, metrics, given, path, ready_file)
     except (StoreError, ConfigError) as error:
@@ -150,7 +156,8 @@ def run(options: argparse.Namespace) -> int:
     return PROBLEM
 
 
-def _serve_options(options: argparse.Namespace) -> ServeOptions:
+def serve_options(options: argparse.Namespace) -> ServeOptions:
+    """Return the options of `add_serve_options`."""
     from penstock.gateway.config.options import ServeOptions
 
     return ServeOptions(

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
-from penstock.cli.endpoint import DEFAULT_URL
+from penstock.cli.layout import Column, print_table
+from penstock.cli.ledger_source import add_ledger_options, open_ledger
 from penstock.cli.quantities import parse_moment
-from penstock.cli.store import add_store_option, store_path
 from penstock.cli.terminal import Terminal
 from penstock.formatting import counted
 from penstock.suggestions import advice
 
 if TYPE_CHECKING:
-    from penstock.store.ledger import Dimension, TurnFilter, TurnTotals
+    from penstock.store.ledger import Dimension, TurnTotals
 
 _USAGE = "penstock usage [--since TIME] [--by WORDS] [--json] [options]"
 
@@ -42,11 +42,8 @@ exit codes:
   2  nothing was read: wrong options, an unreadable file, or an error of the
      gateway"""
 
-_TIMEOUT = 30.0
-_FOUND = 200
-_MOST_BYTES = 64 * 1024 * 1024
 _NARROWEST = 6
-"""Columns that a name keeps, however narrow the terminal is."""
+"""Columns that a name keeps, however narrow the table is."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,9 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--key", metavar="NAME", help="only turns of this key")
     add("--model", metavar="NAME", help="only turns with this model")
     add("--json", action="store_true", help="print one JSON object per line")
-    add_store_option(parser)
-    add("--base-url", metavar="URL", help=f"ask a running gateway, e.g. {DEFAULT_URL}")
-    add("--api-key-env", metavar="NAME", help="the environment variable with your key")
+    add_ledger_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,11 +81,8 @@ def run(options: argparse.Namespace) -> int:
         model=options.model or "",
     )
     by = _dimensions(options.by)
-    if options.store and options.base_url:
-        raise UsageError("use --store for a file, or --base-url for a running gateway, not both")
-    if options.api_key_env and not options.base_url:
-        raise UsageError("--api-key-env needs --base-url: a file is read without a key")
-    totals = _asked(options, filter, by) if options.base_url else _stored(options, filter, by)
+    with open_ledger(options) as ledger:
+        totals = ledger.totals(filter, by)
     if options.json:
         for each in totals:
             terminal.result(msgspec.json.encode(each).decode())
@@ -111,50 +103,17 @@ def _dimensions(text: str) -> tuple[Dimension, ...]:
     return tuple(each for name in dict.fromkeys(names) for each in DIMENSIONS if each == name)
 
 
-# Reading
-
-
-def _stored(options: argparse.Namespace, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
-    from penstock.errors import StoreError
-    from penstock.store import open_archive
-
-    try:
-        with open_archive(store_path(options)) as archive:
-            return archive.totals(filter, by)
-    except StoreError as error:
-        raise UsageError(str(error)) from None
-
-
-def _asked(options: argparse.Namespace, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
-    """Ask a running gateway."""
-    from urllib.parse import urlencode
-
-    import msgspec
-
-    from penstock.cli.endpoint import read_key
-    from penstock.cli.fetch import display_url, endpoint, get
-    from penstock.store import ledger
-
-    key = read_key(options.api_key_env)
-    given = {"since": filter.since, "until": filter.until, "key": filter.tenant, "model": filter.model}
-    query = urlencode({"by": ",".join(by), **{name: each for name, each in given.items() if each}})
-    url = endpoint(options.base_url).partition("?")[0].removesuffix("responses") + "usage"
-    answer = get(f"{url}?{query}", key=key, timeout=_TIMEOUT)
-    try:
-        if answer.status != _FOUND:
-            raise UsageError(f"{display_url(url)}: {answer.failure(key)}")
-        found = msgspec.json.decode(answer.body.read(_MOST_BYTES), type=dict[str, msgspec.Raw])
-        return msgspec.json.decode(found.get("data", b""), type=list[ledger.TurnTotals])
-    except msgspec.DecodeError:
-        raise UsageError(f"{display_url(url)} is not the usage of a Penstock gateway") from None
-    finally:
-        answer.body.close()
-
-
 # Printing
 
 
-_NUMBERS = ("turns", "failed", "input", "cached", "output", "cost")
+_NUMBERS = (
+    Column("turns", is_right=True),
+    Column("failed", is_right=True, leaves=2),
+    Column("input", is_right=True),
+    Column("cached", is_right=True, leaves=1),
+    Column("output", is_right=True),
+    Column("cost", is_right=True),
+)
 
 
 def _print_table(by: Sequence[Dimension], totals: Sequence[TurnTotals], terminal: Terminal) -> None:
@@ -162,14 +121,9 @@ def _print_table(by: Sequence[Dimension], totals: Sequence[TurnTotals], terminal
     total = _sum(totals)
     if len(totals) > 1 or not by:
         rows.append([*("total" if name == by[0] else "" for name in by), *_numbers(total)])
-    heads = [*by, *_NUMBERS]
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
-    _fit(widths, len(by), min(terminal.width, 80))
-    terminal.line(terminal.paint(_line(heads, widths, len(by)), "dim"))
-    for row in rows:
-        terminal.line(_line(row, widths, len(by)))
+    print_table([*(Column(name, least=_NARROWEST) for name in by), *_NUMBERS], rows, terminal)
     for note in _notes(total):
-        terminal.line(terminal.paint(note, "dim"))
+        terminal.wrapped(note, colour="dim")
 
 
 def _numbers(totals: TurnTotals) -> list[str]:
@@ -210,24 +164,3 @@ def _sum(totals: Sequence[TurnTotals]) -> TurnTotals:
 
     names = [name for name in TurnTotals.__struct_fields__ if name != "group"]
     return TurnTotals(group={}, **{name: sum(getattr(each, name) for each in totals) for name in names})
-
-
-def _fit(widths: list[int], names: int, width: int) -> None:
-    """Narrow the widest name again and again, until a line fits."""
-    while names and sum(widths) + 2 * (len(widths) - 1) > width:
-        widest = max(range(names), key=lambda column: widths[column])
-        if widths[widest] <= _NARROWEST:
-            return
-        widths[widest] -= 1
-
-
-def _line(row: Sequence[str], widths: Sequence[int], names: int) -> str:
-    cells = [
-        _cut(cell, width).ljust(width) if column < names else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."

@@ -1,6 +1,6 @@
 """The clients that `penstock connect` knows, each with its configuration for a gateway.
 
-docs/clients.md says what was tested with each.
+docs/clients/ has a page for each, whose set-up is generated from this table.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ from string import Template
 
 from msgspec import Struct
 
+from penstock.connect import codex_program, llm_models
 from penstock.connect.codex_config import codex_settings, with_codex_settings
-from penstock.connect.gateway import ConnectedGateway
+from penstock.connect.gateway import KEY_VARIABLE, ConnectedGateway
 from penstock.connect.llm_models import KEY_NAME, llm_settings, with_llm_models
+from penstock.connect.own_checks import OwnCheck
 from penstock.connect.vscode_models import vscode_settings, with_vscode_group
+from penstock.gateway.settings import DEMO
+
+DEFAULT = ConnectedGateway(base_url="http://127.0.0.1:8080/v1", model=DEMO)
+"""The gateway that `penstock serve` starts if nothing is configured."""
 
 Editor = Callable[[bytes, ConnectedGateway, str], bytes]
 
@@ -31,22 +37,64 @@ class ClientGuide(Struct, frozen=True, kw_only=True):
     """The command that installs the client; empty if it is not installed from a registry."""
     settings: Callable[[ConnectedGateway], str]
     """Return the configuration: the contents of a file, or a program."""
-    next: str
-    """What to do with it; a template."""
-    next_with_key: str = ""
+    saved_as: str = ""
+    """The name of the program; empty if the configuration is not a program."""
+    run: str = ""
+    """The command that tries it; a template. Empty if there is none."""
+    hint: str = ""
+    """What else to know; a template."""
+    with_key: str = ""
     """What to do first if the gateway needs a key; a template, which may use `$variable`."""
     file: Callable[[Mapping[str, str]], Path] | None = None
     """Return the client's own file; None if it has none."""
     edit: Editor | None = None
+    check: OwnCheck | None = None
+    """How the client itself reads the file."""
 
 
 def _program(text: str) -> Callable[[ConnectedGateway], str]:
     """Return a function that fills in a program."""
-    return lambda gateway: Template(text).substitute(_values(gateway))
+    return lambda gateway: _filled_in(text, gateway)
 
 
-def in_words(text: str, gateway: ConnectedGateway) -> str:
-    """Fill in a sentence."""
+def next_steps(guide: ClientGuide, gateway: ConnectedGateway) -> list[str]:
+    """Return what to do with the configuration, in order."""
+    steps = [guide.with_key] if gateway.key_variable else []
+    if guide.run:
+        steps.append(f"{f'save it as {guide.saved_as} and ' if guide.saved_as else ''}run: {guide.run}")
+    return [_filled_in(step, gateway) for step in (*steps, guide.hint) if step]
+
+
+def as_markdown(guide: ClientGuide) -> str:
+    """Return the set-up for the client's page, for a gateway with the default settings and without keys."""
+    with_key = _filled_in(guide.with_key, ConnectedGateway(base_url="", model="", key_variable=KEY_VARIABLE))
+    commands = [
+        guide.install,
+        f"penstock connect {guide.name} {f'> {guide.saved_as}' if guide.saved_as else '--write'}",
+        _filled_in(guide.run, DEFAULT),
+    ]
+    lines = [
+        "```console",
+        *(f"$ {command}" for command in commands if command),
+        "```",
+        "",
+        "The second command writes this program:" if guide.saved_as else "`penstock connect` writes this:",
+        "",
+        f"```{guide.language}",
+        guide.settings(DEFAULT).rstrip("\n"),
+        "```",
+        "",
+        *([f"{_sentence(_filled_in(guide.hint, DEFAULT))}"] if guide.hint else []),
+        f"If the gateway has keys, add `--api-key-env {KEY_VARIABLE}`, and {with_key}.",
+    ]
+    return "\n".join(lines)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _filled_in(text: str, gateway: ConnectedGateway) -> str:
     return Template(text).substitute(_values(gateway))
 
 
@@ -76,7 +124,7 @@ def _application_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _codex_file(environment: Mapping[str, str]) -> Path:
-    return Path(environment.get("CODEX_HOME") or _home(environment) / ".codex") / "config.toml"
+    return Path(environment.get("CODEX_HOME") or _home(environment) / ".codex") / codex_program.CHECK.file
 
 
 def _vscode_file(environment: Mapping[str, str]) -> Path:
@@ -85,7 +133,7 @@ def _vscode_file(environment: Mapping[str, str]) -> Path:
 
 def _llm_file(environment: Mapping[str, str]) -> Path:
     folder = environment.get("LLM_USER_PATH") or _application_folder(environment) / "io.datasette.llm"
-    return Path(folder) / "extra-openai-models.yaml"
+    return Path(folder) / llm_models.CHECK.file
 
 
 _OPENAI = """\
@@ -135,7 +183,8 @@ print(agent.run_sync("Hello!").output)
 """
 
 _SET_VARIABLE = "put the gateway's key into the variable $variable"
-_RUN_PYTHON = "save it as hello.py and run: python hello.py"
+_PYTHON_FILE = "hello.py"
+_RUN_PYTHON = f"python {_PYTHON_FILE}"
 
 GUIDES: dict[str, ClientGuide] = {
     guide.name: guide
@@ -146,10 +195,12 @@ GUIDES: dict[str, ClientGuide] = {
             language="toml",
             install="npm install -g @openai/codex",
             settings=codex_settings,
-            next="run: codex. It uses $model; /model shows the others",
-            next_with_key=_SET_VARIABLE,
+            run="codex",
+            hint="codex uses $model; /model shows the others",
+            with_key=_SET_VARIABLE,
             file=_codex_file,
             edit=with_codex_settings,
+            check=codex_program.CHECK,
         ),
         ClientGuide(
             name="vscode",
@@ -157,8 +208,8 @@ GUIDES: dict[str, ClientGuide] = {
             language="json",
             install="",
             settings=vscode_settings,
-            next="choose $model in the model picker of the chat; the Penstock extension lists models itself",
-            next_with_key=(
+            hint="choose $model in the model picker of the chat; the Penstock extension lists models itself",
+            with_key=(
                 "run Chat: Manage Language Models and enter the key of the group Penstock: VS Code "
                 "keeps keys outside of this file"
             ),
@@ -171,8 +222,10 @@ GUIDES: dict[str, ClientGuide] = {
             language="python",
             install="pip install openai",
             settings=_program(_OPENAI),
-            next=f"{_RUN_PYTHON}. Programs that cannot be changed read OPENAI_BASE_URL and OPENAI_API_KEY",
-            next_with_key=_SET_VARIABLE,
+            saved_as=_PYTHON_FILE,
+            run=_RUN_PYTHON,
+            hint="programs that cannot be changed read OPENAI_BASE_URL and OPENAI_API_KEY",
+            with_key=_SET_VARIABLE,
         ),
         ClientGuide(
             name="ai-sdk",
@@ -180,8 +233,9 @@ GUIDES: dict[str, ClientGuide] = {
             language="javascript",
             install="npm install ai @ai-sdk/openai",
             settings=_program(_AI_SDK),
-            next="save it as hello.mjs and run: node hello.mjs",
-            next_with_key=_SET_VARIABLE,
+            saved_as="hello.mjs",
+            run="node hello.mjs",
+            with_key=_SET_VARIABLE,
         ),
         ClientGuide(
             name="langchain",
@@ -189,8 +243,9 @@ GUIDES: dict[str, ClientGuide] = {
             language="python",
             install="pip install langchain-openai",
             settings=_program(_LANGCHAIN),
-            next=_RUN_PYTHON,
-            next_with_key=_SET_VARIABLE,
+            saved_as=_PYTHON_FILE,
+            run=_RUN_PYTHON,
+            with_key=_SET_VARIABLE,
         ),
         ClientGuide(
             name="agents",
@@ -198,8 +253,9 @@ GUIDES: dict[str, ClientGuide] = {
             language="python",
             install="pip install openai-agents",
             settings=_program(_AGENTS),
-            next=_RUN_PYTHON,
-            next_with_key=_SET_VARIABLE,
+            saved_as=_PYTHON_FILE,
+            run=_RUN_PYTHON,
+            with_key=_SET_VARIABLE,
         ),
         ClientGuide(
             name="pydantic-ai",
@@ -207,8 +263,9 @@ GUIDES: dict[str, ClientGuide] = {
             language="python",
             install='pip install "pydantic-ai-slim[openai]"',
             settings=_program(_PYDANTIC_AI),
-            next=_RUN_PYTHON,
-            next_with_key=_SET_VARIABLE,
+            saved_as=_PYTHON_FILE,
+            run=_RUN_PYTHON,
+            with_key=_SET_VARIABLE,
         ),
         ClientGuide(
             name="llm",
@@ -216,10 +273,11 @@ GUIDES: dict[str, ClientGuide] = {
             language="yaml",
             install="pip install llm",
             settings=llm_settings,
-            next="run: llm -m $model Hello!",
-            next_with_key=f'run: llm keys set {KEY_NAME} --value "$$$variable"',
+            run="llm -m $model 'Hello!'",
+            with_key=f'run: llm keys set {KEY_NAME} --value "$$$variable"',
             file=_llm_file,
             edit=with_llm_models,
+            check=llm_models.CHECK,
         ),
     )
 }

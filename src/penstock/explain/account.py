@@ -13,6 +13,7 @@ from msgspec import Struct
 from penstock.gateway.telemetry.traces import AnswerTrace, FailureTrace, RequestTrace, read_trace
 from penstock.gateway.turn.verdict import Verdict
 from penstock.store.contract import RUNNING, LoggedEvent, StoreArchive, StoredResponse, Trace
+from penstock.store.ledger import TurnRecord
 from penstock.stream.recovery import RESTARTED
 
 T = TypeVar("T")
@@ -78,6 +79,10 @@ class Account(Struct, frozen=True):
     events: list[LoggedEvent]
     traces: list[Trace]
     attempts: list[AttemptSummary]
+    record: TurnRecord | None = None
+    """The turn's record in the ledger; None if an older version ran it, or if it has expired."""
+    is_stored: bool = True
+    """False if the store has only the record."""
 
     @property
     def is_running(self) -> bool:
@@ -106,11 +111,12 @@ class Account(Struct, frozen=True):
         return self.verdict.code or (error.code if error is not None and error.code else "")
 
 
-def read_account(archive: StoreArchive, id: str) -> Account | None:
-    """Return the account of a response; None if the store does not have it."""
+def read_account(archive: StoreArchive, id: str, record: TurnRecord | None = None) -> Account | None:
+    """Return the account of a response; None if the store does not have it. `record`: from the ledger; with
+    it, a turn whose response is not stored has an account as well."""
     stored = archive.find(id)
     if stored is None:
-        return None
+        return account_of_record(record) if record is not None else None
     traces = archive.traces(stored.tenant, id)
     return Account(
         stored,
@@ -119,7 +125,49 @@ def read_account(archive: StoreArchive, id: str) -> Account | None:
         archive.events(stored.tenant, id),
         traces,
         attempts_of(traces),
+        record,
     )
+
+
+def account_of_record(record: TurnRecord) -> Account:
+    """Return the account of a turn of which only the record in the ledger is left."""
+    shared = {name: getattr(record, name) for name in _SHARED}
+    verdict = Verdict(
+        **shared, response_id=record.id, client=record.tenant, diagnostics=list(record.diagnostics)
+    )
+    usage = TurnUsage(
+        record.input_tokens,
+        record.output_tokens,
+        InputDetails(record.cached_tokens),
+        OutputDetails(record.reasoning_tokens),
+    )
+    has_usage = record.ended_at is not None and bool(record.input_tokens or record.output_tokens)
+    snapshot = TurnSnapshot(
+        model=record.model,
+        stream=record.stream,
+        usage=usage if has_usage else None,
+        diagnostics=[TurnDiagnostic(code) for code in record.diagnostics],
+    )
+    stored = StoredResponse(
+        id=record.id,
+        tenant=record.tenant,
+        created_at=int(record.started_at),
+        status="in_progress" if record.ended_at is None else record.outcome,
+        previous_id=None,
+        conversation_id=None,
+        is_background=False,
+        request=b"",
+        response=b"",
+        verdict=msgspec.json.encode(verdict),
+    )
+    return Account(stored, verdict, snapshot, [], [], [], record, is_stored=False)
+
+
+_SHARED = tuple(
+    name
+    for name in Verdict.__struct_fields__
+    if name in TurnRecord.__struct_fields__ and name != "diagnostics"
+)
 
 
 def attempts_of(traces: list[Trace]) -> list[AttemptSummary]:

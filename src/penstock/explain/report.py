@@ -35,6 +35,7 @@ def report(account: Account, content: Mapping[str, Sequence[str]]) -> dict[str, 
         "diagnostics": snapshot.diagnostics or [],
         "dropped_events": stored.dropped,
         "verdict": account.verdict if stored.verdict else None,
+        "ledger": account.record,
         **({"content": content} if content else {}),
     }
 

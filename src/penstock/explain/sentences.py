@@ -12,7 +12,7 @@ from penstock.stream.recovery import RESTARTED
 
 def sentences(account: Account) -> list[str]:
     """Return the sentences, in the order that is useful for troubleshooting."""
-    parts = (_beginning, _upstreams, _ending, _client, _times, _tokens, _diagnostics, _gaps)
+    parts = (_beginning, _upstreams, _ending, _client, _times, _tokens, _cost, _diagnostics, _gaps, _storage)
     return [sentence for part in parts for sentence in part(account)]
 
 
@@ -54,7 +54,10 @@ def _upstream_of_verdict(account: Account) -> Iterator[str]:
         yield f"The last upstream tried was {verdict.target}{model}{status}."
     for tried in verdict.tried:
         yield f"Tried before: {tried}."
-    yield "The store has no trace of the traffic between the gateway and the upstream."
+    if verdict.attempts > 1:
+        yield f"There were {verdict.attempts} attempts."
+    if account.is_stored:
+        yield "The store has no trace of the traffic between the gateway and the upstream."
 
 
 def _attempted(attempt: AttemptSummary) -> str:
@@ -107,6 +110,8 @@ _DISCONNECTED = ("client_gone", "client_stalled")
 
 
 def _client(account: Account) -> Iterator[str]:
+    if not account.is_stored:
+        return
     if account.code in _DISCONNECTED:
         yield "The client had disconnected; the output so far is stored."
     elif account.code == RESTARTED and not account.stored.is_background:
@@ -123,7 +128,10 @@ def _times(account: Account) -> Iterator[str]:
     seconds = verdict.first_output_ms / 1000 if verdict.first_output_ms >= 0 else first
     output = f"First output after {format_duration(seconds)}" if seconds is not None else "No output"
     active = account.last_activity - account.begin
-    if account.is_running or account.code == RESTARTED:  # when the gateway crashed is not known
+    if not account.is_stored and account.is_running:
+        return
+    is_end_known = not (account.is_running or account.code == RESTARTED)  # a crash leaves no time
+    if account.is_stored and not is_end_known:
         yield f"{output}; last activity after {format_duration(active)}."
         return
     total = format_duration(verdict.duration_ms / 1000 or active)
@@ -157,13 +165,21 @@ def _tokens(account: Account) -> Iterator[str]:
     yield text + ("; estimated, because the upstream reported no usage." if is_estimate else ".")
 
 
+def _cost(account: Account) -> Iterator[str]:
+    record = account.record
+    if record is not None and record.ended_at is not None and account.snapshot.usage is not None:
+        price = "unknown, because the model has no price" if record.cost is None else f"${record.cost:,.6f}"
+        yield f"Cost: {price}."
+
+
 # Problems
 
 
 def _diagnostics(account: Account) -> Iterator[str]:
     for each in account.snapshot.diagnostics or ():
         times = f" ({each.count} times)" if each.count > 1 else ""
-        yield f"Diagnostic {each.code}{times}: {each.message.rstrip('.')}."
+        message = f": {each.message.rstrip('.')}" if each.message else ""
+        yield f"Diagnostic {each.code}{times}{message}."
 
 
 def _gaps(account: Account) -> Iterator[str]:
@@ -173,3 +189,12 @@ def _gaps(account: Account) -> Iterator[str]:
             f"{missing} missing from the log, because the disk was too slow or full; "
             "a client that resumes the stream does not receive them."
         )
+
+
+def _storage(account: Account) -> Iterator[str]:
+    if account.is_stored or account.record is None:
+        return
+    if account.record.is_stored:
+        yield "The response has been deleted from the store; this is what the ledger has."
+    else:
+        yield 'Prompt, answer and events were not stored ("store": false); this is what the ledger has.'

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.connect.gateway import ConnectedGateway
+from penstock.connect.vscode_models import vscode_group
 from tests.client.server import answer
 from tests.gateway.running import Running, gateway
 from tests.gateway.scripts import TOOL_CALLS, call, calls, text
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.vscode
 
 Json = dict[str, Any]
 
-MODEL, NAME = "river", "River of the Gateway"
+MODEL = "river"
 CONFIG = """
 passthrough = "chat"
 
@@ -43,14 +45,13 @@ def penstock(upstream: ScriptedUpstream, folder: Path) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def window(installed: Installed, penstock: Running, folder: Path, page: Browser) -> Iterator[Chat]:
-    group = {"name": "Gateway", "vendor": "customendpoint", "apiKey": "none", "apiType": "responses"}
-    limits = {"toolCalling": True, "vision": False, "maxInputTokens": 100_000, "maxOutputTokens": 8_000}
-    model = {"id": MODEL, "name": NAME, "url": f"{penstock.url}/v1/responses", **limits}
-    setup = Setup(groups=[{**group, "models": [model]}], settings=SETTINGS)
+    """VS Code with the configuration that `penstock connect vscode` shows."""
+    connected = ConnectedGateway(base_url=f"{penstock.url}/v1", model=MODEL)
+    setup = Setup(groups=[vscode_group(connected)], settings=SETTINGS)
     with code_server(installed, folder / "vscode", setup) as server:
         page.open(server.page, OPTIONS)
         chat = Chat(page)
-        chat.wait_for_model(NAME)
+        chat.wait_for_model(MODEL)
         yield chat
 
 

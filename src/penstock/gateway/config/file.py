@@ -5,6 +5,7 @@ docs/configuration.md lists all settings.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -96,13 +97,13 @@ def find_config(cwd: Path, environment: Mapping[str, str]) -> Path | None:
 
 def load_settings(path: Path, environment: Mapping[str, str]) -> Settings:
     """Read a file; raise `ConfigError` if it cannot be read, or with all of its errors."""
-    return read_settings(read_text(path), file=str(path), environment=environment)
+    return read_settings(read_text(path, environment), file=str(path), environment=environment)
 
 
-def load_keys(path: Path) -> tuple[tuple[ClientKey, ...], str]:
+def load_keys(path: Path, environment: Mapping[str, str]) -> tuple[tuple[ClientKey, ...], str]:
     """Return the keys of a file, and its store. Raise `ConfigError` for errors in these; others are ignored:
     the variables of its targets may be set only where the gateway runs."""
-    text = read_text(path)
+    text = read_text(path, environment)
     problems = Problems(str(path), TomlLines(text))
     top = ConfigTable(parse(text, str(path)), (), problems)
     keys = read_keys(top.array("keys"))
@@ -111,14 +112,23 @@ def load_keys(path: Path) -> tuple[tuple[ClientKey, ...], str]:
     return keys, store
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, environment: Mapping[str, str]) -> str:
     """Return the text of a configuration file with its line endings unchanged."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise ConfigError(str(path), 0, f"cannot be read: {error.strerror or error}") from None
+        named = named_by_variable(path, environment)
+        raise ConfigError(str(path), 0, f"cannot be read: {error.strerror or error}{named}") from None
     except UnicodeDecodeError:
         raise ConfigError(str(path), 0, "is not UTF-8 text: save it as UTF-8") from None
+
+
+def named_by_variable(path: Path, environment: Mapping[str, str]) -> str:
+    """Return the end of a message about a file: the variable that names the file, if it does."""
+    named = environment.get(CONFIG_VARIABLE, "").strip()
+    if not named or os.path.abspath(named) != os.path.abspath(path):
+        return ""
+    return f"; the environment variable {CONFIG_VARIABLE} names this file"
 
 
 def read_settings(text: str, *, file: str, environment: Mapping[str, str]) -> Settings:

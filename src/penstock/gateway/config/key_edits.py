@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from penstock.errors import ConfigError
 from penstock.gateway.config.toml_lines import TomlLines, parse
-from penstock.gateway.config.values import quoted
+from penstock.gateway.config.values import quoted, toml_value
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _SETTING = re.compile(rb"[ \t]*(hash|previous_hash|previous_expires)[ \t]*=")
@@ -98,22 +98,8 @@ def with_new_hash(data: bytes, name: str, hash: str, previous_expires: str, file
 
 def key_entry(name: str, hash: str, settings: Mapping[str, object]) -> str:
     """Return the text of an entry. The values are texts, lists of texts, numbers, and `Literal`s."""
-    lines = [f"{setting} = {_toml(value)}" for setting, value in settings.items()]
+    lines = [f"{setting} = {toml_value(value)}" for setting, value in settings.items()]
     return "\n".join(["[[keys]]", f"name = {quoted(name)}", f"hash = {quoted(hash)}", *lines, ""])
-
-
-class Literal(str):
-    """A text that is written without quotes, such as a date."""
-
-    __slots__ = ()
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return quoted(value) if isinstance(value, str) and not isinstance(value, Literal) else str(value)
 
 
 def _names(entries: list[dict[str, object]]) -> list[str]:

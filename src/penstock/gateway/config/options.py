@@ -5,8 +5,9 @@ Options override environment variables, and these override the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -56,15 +57,8 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 def settings_from(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:
     """Return the settings; raise `ConfigError` for errors in the file, `OptionError` for invalid options."""
     settings = load_settings(file, environment) if file else Settings()
-    named = {
-        "host": options.host or environment.get(HOST_VARIABLE, "").strip() or None,
-        "port": _port(environment) if options.port is None else options.port,
-        "log_level": options.log_level,
-        "store": options.store,
-        "record": options.record,
-        "metrics": options.metrics,
-    }
-    settings = replace(settings, **{name: value for name, value in named.items() if value is not None})
+    changed = overrides(options, environment)
+    settings = replace(settings, **{name: value for name, (value, _) in changed.items()})
     target = _target(options, environment)
     if target is not None:
         settings = _with_target(settings, target, options.models)
@@ -79,13 +73,34 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
     return settings
 
 
-def _port(environment: Mapping[str, str]) -> int | None:
-    text = environment.get(PORT_VARIABLE, "").strip()
+def overrides(options: ServeOptions, environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+    """Return the settings under `[server]` that options or variables set: the value, and which of them set
+    it."""
+    found: dict[str, tuple[Any, str]] = {}
+    for name in _SERVER_OPTIONS:
+        value, source = getattr(options, name), f"--{name.replace('_', '-')}"
+        if value in (None, "") and name in _VARIABLES:
+            source, read = _VARIABLES[name]
+            value = read(environment.get(source, "").strip())
+        if value not in (None, ""):
+            found[name] = (value, source)
+    return found
+
+
+def _port(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or int(text) > HIGHEST_PORT:
         raise OptionError(f"{PORT_VARIABLE}: must be a number from 0 to {HIGHEST_PORT}; 0 picks a free port")
     return int(text)
+
+
+_SERVER_OPTIONS = ("host", "port", "log_level", "store", "record", "metrics")
+_VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
+    "host": (HOST_VARIABLE, str),
+    "port": (PORT_VARIABLE, _port),
+}
+"""The settings that an environment variable can set, each with the variable and its reader."""
 
 
 def check_metrics_address(settings: Settings) -> None:

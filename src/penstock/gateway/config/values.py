@@ -6,9 +6,11 @@ looked up and is unknown.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import date, time
 from typing import Any, Generic, TypeVar
 
 from penstock.errors import ConfigError
@@ -175,6 +177,29 @@ def quoted(text: str) -> str:
     """Return a printable text as a TOML string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+class Literal(str):
+    """A text that is written to a file without quotes, such as a date."""
+
+    __slots__ = ()
+
+
+def toml_value(value: object) -> str:
+    """Return a text, a number, a date, true, false or a list of these as in a TOML file."""
+    match value:
+        case list():
+            return f"[{', '.join(map(toml_value, value))}]"
+        case bool():
+            return str(value).lower()
+        case Literal():
+            return str(value)
+        case str():
+            return quoted(value) if value.isprintable() else json.dumps(value)
+        case date() | time():
+            return value.isoformat()
+        case _:
+            return str(value)
 
 
 def kind(value: object) -> str:
