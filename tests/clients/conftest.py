@@ -35,11 +35,12 @@ def install() -> Callable[[str], Path]:
 
     def installed(name: str) -> Path:
         try:
-            if name not in problems:
-                return environments.installed(name)
+            if name in problems:
+                raise problems[name]
+            return environments.installed(name)
         except InstallError as problem:
             problems[name] = problem
-        give_up(f"the environment {name!r}", problems[name])
+            give_up(f"the environment {name!r}", problem)
 
     return installed
 
