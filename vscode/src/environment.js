@@ -61,6 +61,9 @@ function packageOf(wheel) {
   throw plainError(NOT_PACKED, { code: 'wheel_not_found' });
 }
 
+/** Exact token counts for OpenAI's models: the editor shows how full the context is. */
+const EXTRA = '[tokens]';
+
 /** Returns a package for the log. A URL may contain a password or a token. @param {string} chosen */
 const withoutSecrets = (chosen) => chosen.replace(/:\/\/[^/\s]*@/, '://[key]@').replace(/\?.*/, '?[key]');
 
@@ -133,6 +136,7 @@ async function createEnvironment(storage, wheel, log) {
   if (base === undefined) {
     throw plainError(`${REQUIRED_PYTHON} was not found on this machine: install it, or set \`penstock.pythonPath\``, { code: MISSING });
   }
+  const requirement = chosen === wheel ? wheel + EXTRA : chosen;
   const folder = newFolder(storage);
   const python = pythonIn(folder);
   const steps = [
@@ -140,7 +144,7 @@ async function createEnvironment(storage, wheel, log) {
     {
       title: `installing ${chosen === wheel ? path.basename(wheel) : withoutSecrets(chosen)}`,
       file: python,
-      args: [ISOLATED, '-m', 'pip', 'install', '--disable-pip-version-check', chosen],
+      args: [ISOLATED, '-m', 'pip', 'install', '--disable-pip-version-check', requirement],
     },
     { title: 'checking the installation', file: python, args: [ISOLATED, '-m', 'penstock', '--version'] },
   ];

@@ -75,14 +75,14 @@ test('an installation runs in the folder of the extension and imports nothing fr
 
 const PIP = 'pip install --disable-pip-version-check';
 
-test('pip installs the wheel that comes with the extension by its path, never by its name', { skip }, async (t) => {
+test('pip installs the wheel that comes with the extension, with exact token counts, by its path and never by its name', { skip }, async (t) => {
   const folder = folderOf(t);
   const calls = pythons(t, folder, 'exit 0');
   withProgress(t, cancellation().token);
   const wheel = packed(folder);
   assert.ok(wheel.endsWith('penstock-1.2.3-py3-none-any.whl'));
   await createEnvironment(path.join(folder, 'storage'), wheel, log());
-  assert.ok(calls().at(-2).endsWith(`${PIP} ${wheel}`), calls().at(-2));
+  assert.ok(calls().at(-2).endsWith(`${PIP} ${wheel}[tokens]`), calls().at(-2));
 });
 
 test('the setting replaces the wheel that comes with the extension', { skip }, async (t) => {
