@@ -24,7 +24,17 @@ from bench.lab import instruments, servers
 from bench.lab.instruments import LabError
 from bench.scenarios import SCENARIOS, Sitting
 
-PARTS = ("core", "chunks", "dialects", "request_cost", "consumer", "tokens", "startup", "store")
+PARTS = (
+    "core",
+    "chunks",
+    "dialects",
+    "request_cost",
+    "consumer",
+    "tokens",
+    "startup",
+    "first_answer",
+    "store",
+)
 """Benchmarks of single parts, which run in processes of their own and write their own results."""
 SLOW = {"dropped", "flat"}
 """Scenarios that `--quick` leaves out: with few streams they show nothing."""

@@ -26,7 +26,7 @@ from penstock.parts.parts import (
     ToolResultPart,
 )
 from penstock.parts.reasoning import METADATA
-from penstock.tokens.counter import Estimate, TokenCounter
+from penstock.tokens.counter import Estimate, TokenCounter, why_estimated
 from penstock.tokens.encodings import CHAT, HARMONY
 from penstock.tokens.media import PER_PAGE
 from penstock.tokens.tokenizer import tokenizer
@@ -270,10 +270,18 @@ def test_without_a_tokenizer_nothing_is_exact_and_everything_is_counted(
     try:
         estimate = counter.count_conversation(EXACT, [user(TextPart("The quick brown fox."))])
         counter.learn(EXACT, estimate, 20)
+        learned = counter.count_conversation(EXACT, [user(TextPart("The quick brown fox."))])
+        why = why_estimated(EXACT)
     finally:
         tokenizer.cache_clear()
     assert not estimate.exact
-    assert estimate.tokens == 12
+    assert (estimate.tokens, learned.tokens) == (12, 20)
+    assert why.endswith("run pip install 'penstock[tokens]'")
+
+
+def test_only_counts_by_the_tokenizer_of_the_model_are_not_estimates() -> None:
+    assert why_estimated(EXACT) == ""
+    assert "estimate" in why_estimated("claude-opus-4")
 
 
 texts = st.text(st.characters(), max_size=100)

@@ -13,12 +13,13 @@ from penstock.gateway.model_listing import Listing, Listings
 from penstock.gateway.settings import DEMO, ClientKey, Settings
 from penstock.gateway.telemetry.metrics import OTHER, Metrics
 from penstock.gateway.turn.verdict import Verdict
+from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
 from penstock.store.contract import LOCAL
 from penstock.stream.deltas import UsageDelta
 from penstock.suggestions import advice
-from penstock.tokens.counter import TokenCounter
+from penstock.tokens.counter import TokenCounter, why_estimated
 from penstock.tokens.request_estimates import count_input, estimate_usage
 from penstock.upstream.attempts import Candidate
 from penstock.upstream.http import HttpUpstream
@@ -134,6 +135,11 @@ class Services:
 
     def count_input(self, request: CreateResponse, model: str, key: ClientKey | None = None) -> int:
         return count_input(request, self._upstream_name(model, key), self._counter)
+
+    def count_diagnostics(self, model: str, key: ClientKey | None = None) -> list[Diagnostic]:
+        """Return what a client should know about the counts for a model: that they are estimates."""
+        why = why_estimated(self._upstream_name(model, key))
+        return [Diagnostic(code="tokens_estimated", message=why)] if why else []
 
     def estimate(self, request: CreateResponse, model: str, output: Sequence[Item]) -> UsageDelta:
         return estimate_usage(request, self._upstream_name(model), output, self._counter)

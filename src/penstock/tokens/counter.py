@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct
 
 from penstock.dialects.envelope import unseal
 from penstock.dialects.model_families import family_of
+from penstock.extras import EXTRAS
 from penstock.parts.content import NOTHING, SYSTEM, TOOL_FAILED, content_of, is_for_model
 from penstock.parts.exchanges import without_repeats
 from penstock.parts.parts import (
@@ -199,6 +200,17 @@ class TokenCounter:
 
     def _tools(self, model: str, tools: Iterable[ChatTool]) -> float:
         return self._text(encoding_for(model), render_tools(tools))
+
+
+def why_estimated(model: str) -> str:
+    """Return why the counts for a model are estimates, or "" if its own tokenizer counts the text."""
+    encoding = encoding_for(model)
+    if not encoding.exact:
+        return "the count is an estimate: the tokenizer of this model is not available"
+    if tokenizer(encoding.name) is not None:
+        return ""
+    extra = EXTRAS["tokens"]
+    return f"the count is an estimate: {extra.missing}; to install it, run {extra.command}"
 
 
 def _is_exact(encoding: Encoding) -> bool:

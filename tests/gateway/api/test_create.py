@@ -26,3 +26,4 @@ def test_the_tokens_of_a_request_are_counted(penstock: Running) -> None:
     long = penstock.ask({**BODY, "input": "word " * 1000}, "/v1/responses/input_tokens").json
     assert short["object"] == "response.input_tokens"
     assert long["input_tokens"] > short["input_tokens"] + 900
+    assert [each["code"] for each in short["diagnostics"]] == ["tokens_estimated"]  # nobody's tokenizer

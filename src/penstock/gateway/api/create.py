@@ -70,7 +70,9 @@ async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKe
     resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, received, weight))
     request, services = resolved.request, gateway.services
     tokens = await run_heavy(resolved.weight, services.count_input, request, str(request.model), key)
-    answer = {"object": "response.input_tokens", "input_tokens": tokens}
+    answer: dict[str, object] = {"object": "response.input_tokens", "input_tokens": tokens}
+    if diagnostics := services.count_diagnostics(str(request.model), key):
+        answer["diagnostics"] = diagnostics
     exchange.answer(200, msgspec.json.encode(answer))
 
 
