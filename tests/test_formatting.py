@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from penstock.formatting import counted, format_duration, format_size, format_time, wrapped
+from penstock.formatting import columns, counted, format_duration, format_size, format_time, wrapped
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,21 @@ def test_counts() -> None:
     assert (counted(1, "turn"), counted(1200, "turn")) == ("1 turn", "1,200 turns")
 
 
-def test_text_is_wrapped_at_spaces_and_long_words_stay_whole() -> None:
+def test_text_is_wrapped_at_spaces_and_urls_stay_whole() -> None:
     text = "see https://gateway.example/a-rather-long-path for more"
     assert wrapped(text, 24, "  ") == ["see", "  https://gateway.example/a-rather-long-path", "  for more"]
     assert wrapped("", 24) == [""]
     assert wrapped("five small words in one", 3) == ["five small words in", "one"]  # 20 columns at least
+
+
+def test_long_words_are_broken_and_wide_characters_take_two_columns() -> None:
+    lines = ["* the model", "  " + "x" * 18, "  " + "x" * 12]
+    assert wrapped("the model " + "x" * 30, 20, "  ", first="* ") == lines
+    assert wrapped("水" * 15, 20) == ["水" * 10, "水" * 5]
+
+
+@given(st.text(st.sampled_from("ab 水-\u0301"), max_size=200), st.integers(20, 60))
+def test_no_line_is_longer_and_no_character_is_lost(text: str, width: int) -> None:
+    lines = wrapped(text, width, "  ", first="> ")
+    assert max(map(columns, lines)) <= width
+    assert "".join("".join(lines).removeprefix(">").split()) == "".join(text.split())

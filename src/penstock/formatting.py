@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+import unicodedata
 from datetime import UTC, datetime
 
 _UNITS = ("kB", "MB", "GB", "TB")
@@ -40,17 +40,51 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+# Lines of a terminal
+
+
+def columns(text: str) -> int:
+    """Return the width of a text without control characters in terminal columns."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def wrapped(text: str, width: int, indent: str = "", *, first: str = "") -> list[str]:
-    """Return the lines of a text, wrapped at spaces: ids and URLs are never broken. `indent` is for the lines
-    after the first."""
-    return textwrap.wrap(
-        text,
-        max(width, _NARROWEST),
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [first.rstrip()]
+    """Return the lines of a text, wrapped at spaces. `first` begins the first line, `indent` the others.
+
+    A word that is longer than a line is broken, unless it is a URL: the terminal wraps it, and it can still
+    be clicked and copied.
+    """
+    width = max(width, _NARROWEST)
+    lines: list[str] = []
+    line, gap = first, ""
+    for word in text.split():
+        if gap and columns(line) + 1 + columns(word) > width:
+            lines.append(line)
+            line, gap = indent, ""
+        while columns(line) + columns(gap + word) > width and "://" not in word:
+            count = max(fitting(word, width - columns(line)), 1)
+            lines.append(line + word[:count])
+            line, word = indent, word[count:]
+        line, gap = f"{line}{gap}{word}", " "
+    return [*lines, line.rstrip()]
+
+
+def fitting(text: str, width: int) -> int:
+    """Return how many characters fit."""
+    used = 0
+    for count, character in enumerate(text):
+        used += _width(character)
+        if used > width:
+            return count
+    return len(text)
 
 
 _NARROWEST = 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from penstock.cli.banner import (
     banner,
     command_name,
     model_to_try,
+    problems,
     store_in_words,
     write,
 )
@@ -54,12 +56,18 @@ def served(settings: Settings, url: str = URL, file: Path | None = None) -> Serv
 
 
 def shown(
-    settings: Settings, statuses: Mapping[str, TargetStatus] | None = None, **options: Any
+    settings: Settings,
+    statuses: Mapping[str, TargetStatus] | None = None,
+    *,
+    width: int = WIDTH,
+    **options: Any,
 ) -> list[str]:
     """Return the lines of the banner, which are never too wide and have no secret."""
-    lines = list(banner(served(settings, **options), statuses or {}, Terminal()))
+    terminal = Terminal()
+    terminal.room = width
+    lines = list(banner(served(settings, **options), statuses or {}, terminal))
     assert KEY not in str(lines)
-    assert [line for line in lines if len(line) > WIDTH] == []
+    assert [line for line in lines if len(line) > width] == []
     return lines
 
 
@@ -74,6 +82,7 @@ def row(label: str, lines: list[str]) -> str:
 def commands(lines: list[str]) -> list[list[str]]:
     """Return the words of the commands to try, as a shell reads them."""
     text = "\n".join(lines[lines.index("Try:") + 1 :]).replace("\\\n", " ")
+    text = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace("\n", " "), text)  # JSON on several lines
     found = [shlex.split(line) for line in text.strip().splitlines()]
     assert len(found) == 3
     return found
@@ -334,3 +343,37 @@ def test_an_output_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(sys, "stdout", closed)
         write(["one"])
         write(["two"])  # goes nowhere, and fails no more
+
+
+LONG_NAMES = """
+passthrough = "far"
+[targets.far]
+preset = "openai"
+[targets.a-target-with-a-rather-long-name]
+base_url = "http://127.0.0.1:9/v1"
+[models.a-model-with-a-name-that-is-much-longer-than-a-narrow-terminal-is-wide]
+target = "far/x"
+"""
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_the_banner_fits_the_terminal(width: int) -> None:
+    lines = shown(settings_of('[targets.far]\npreset = "openai"\n'), width=width)
+    curl, chat, connect = commands(lines)
+    assert curl[:3] == ["curl", "-sN", f"{URL}/v1/responses"]
+    assert json.loads(curl[-1])["model"] == "demo"
+    assert chat[:2] == ["penstock", "chat"]
+    assert connect == ["penstock", "connect", "codex"]
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_only_a_command_to_paste_may_have_a_word_that_is_too_long(width: int) -> None:
+    settings = settings_of(LONG_NAMES)
+    terminal = Terminal()
+    terminal.room = width
+    status = TargetStatus(target="far", problem="connection refused " * 9)
+    lines = [*problems([status], terminal), *banner(served(settings), {}, terminal)]
+    name = next(iter(settings.models))
+    assert [line for line in lines if len(line) > width and name not in line] == []
+    assert sum(len(line) > width for line in lines) <= 2
+    assert all(name in command for command in [" ".join(words) for words in commands(lines)][:2])

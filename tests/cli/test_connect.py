@@ -13,6 +13,7 @@ from penstock.cli.connect import CLIENTS
 from penstock.gateway.settings import ClientKey, Settings
 from tests.cli.running import Result, penstock
 from tests.connect.pages import configuration
+from tests.connect.programs import script
 from tests.gateway.threaded import threaded_gateway
 
 NOWHERE = "http://127.0.0.1:1/v1"
@@ -138,15 +139,13 @@ def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(home: Path) -> None
     assert path.read_text() == "model = [\n"
 
 
-def test_a_configuration_that_codex_refuses_is_not_written(home: Path) -> None:
-    (home / "bin").mkdir()
-    program = home / "bin" / "codex"
-    program.write_text("#!/bin/sh\necho unknown setting >&2\nexit 1\n")
-    program.chmod(0o755)
-    result = connect(home, "codex", "--base-url", NOWHERE, "--write")
+@pytest.mark.parametrize("client", ["codex", "llm"])
+def test_a_configuration_that_the_client_refuses_is_not_written(client: str, home: Path) -> None:
+    script(home / "bin" / client, "echo unknown setting >&2", "exit 1")
+    result = connect(home, client, "--base-url", NOWHERE, "--write")
     assert result.returncode == 2
-    assert "codex does not accept the configuration: unknown setting" in result.stderr
-    assert not (home / ".codex").exists()
+    assert f"{client} does not accept the configuration: unknown setting" in result.stderr
+    assert [each.name for each in home.iterdir()] == ["bin"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def doctor(folder: Path, *options: str, **changes: str) -> Result:
     home = {"HOME": str(folder), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "NO_PROXY": ""}
-    return penstock("doctor", *options, stdin=b"", **{**PROXIES, **home, **changes})
+    return penstock("doctor", *options, stdin=b"", **{**PROXIES, **home, "COLUMNS": "", **changes})
 
 
 def written(folder: Path, served: Served, *lines: str) -> Path:
@@ -188,3 +188,19 @@ def test_a_terminal_gets_colours_and_lines_that_fit(folder: Path) -> None:
     assert "\033[31mproblem" in text
     plain = text.replace("\033[31m", "").replace("\033[32m", "").replace("\033[2m", "").replace("\033[0m", "")
     assert max(map(len, plain.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_findings_fit_the_terminal(folder: Path, columns: int) -> None:
+    model = "a-model-with-a-name-" + "x" * 60
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        (folder / "penstock.toml").write_text(
+            f'[targets.local]\nbase_url = "http://127.0.0.1:{free.getsockname()[1]}/v1"\n'
+            f'[models.{model}]\ntarget = "local/{model}"\n'
+        )
+        result = doctor(folder, COLUMNS=str(columns))
+    assert result.returncode == 1
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if len(line) > columns] == []
+    assert "Fix this first: local: could not connect" in " ".join(line.strip() for line in lines)

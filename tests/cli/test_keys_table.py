@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from penstock.cli.keys_table import table
+from penstock.cli.keys_table import print_keys
 from penstock.cli.terminal import Terminal
 from penstock.gateway.http.access import create_key
 from penstock.gateway.settings import ClientKey
 from penstock.store.ledger import Budget, KeyLimits, TurnRecord
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.cli.running import penstock
+
+Shown = Callable[[tuple[ClientKey, ...], int | None, dict[str, float] | None], list[str]]
 
 NOON = 1_800_000_000.0  # 2027-01-15 08:00 UTC
 LIMITS = (
@@ -39,32 +42,38 @@ KEYS = (
 )
 
 
-def shown(keys: tuple[ClientKey, ...], width: int, used: dict[str, float] | None) -> list[str]:
-    terminal = Terminal()
-    terminal.width = width
-    return list(table(keys, used, NOON, terminal))
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+    def show(keys: tuple[ClientKey, ...], room: int | None, used: dict[str, float] | None) -> list[str]:
+        terminal = Terminal()
+        terminal.room = room
+        print_keys(keys, used, NOON, terminal)
+        return capsys.readouterr().out.splitlines()
+
+    return show
 
 
-def test_a_row_per_key_with_its_limits_below() -> None:
-    assert shown(KEYS, 120, {"laptop": NOON - 60}) == [
-        f"NAME{'':62}EXPIRES                   LAST USE",
+@pytest.mark.parametrize("room", [None, 120])
+def test_a_row_per_key_with_its_limits_below(shown: Shown, room: int | None) -> None:
+    assert shown(KEYS, room, {"laptop": NOON - 60}) == [
+        f"name{'':62}expires                   last use",
         f"laptop{'':60}never                     2027-01-15 07:59",
         f"{KEYS[1].name}  expired 2027-01-15 08:00  never             admin",
         f"  {LIMITS}",
     ]
 
 
-@pytest.mark.parametrize("width", [80, 66, 40])
-def test_blocks_of_lines_where_the_columns_do_not_fit(width: int) -> None:
-    lines = shown(KEYS, width, None)
-    assert lines[:2] == ["laptop", "  expires: never; last use: unknown"]
-    assert max(len(line) for line in lines if line != KEYS[1].name) <= width
+@pytest.mark.parametrize("room", [80, 66, 40])
+def test_blocks_of_lines_where_the_columns_do_not_fit(shown: Shown, room: int) -> None:
+    lines = shown(KEYS, room, None)
+    assert lines[:2] == ["laptop", "  expires never  last use unknown"]
+    assert max(map(len, lines)) <= room
     words = " ".join(line.strip() for line in lines)
-    assert "expires: expired 2027-01-15 08:00; last use: unknown; admin" in words
+    assert "expires expired 2027-01-15 08:00 last use unknown admin" in " ".join(words.split())
     assert words.endswith(LIMITS)
 
 
-def test_a_control_character_in_a_file_is_escaped() -> None:
+def test_a_control_character_in_a_file_is_escaped(shown: Shown) -> None:
     assert shown((ClientKey(name="a\x1b[2J", digest=b""),), 80, {})[1].startswith("a\\x1b[2J")
 
 

@@ -7,6 +7,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.models.enrich import enrich
 from penstock.models.info import ModelFacts
 from penstock.models.learned_limits import LearnedLimits
@@ -24,9 +26,9 @@ ROUTED: dict[str, Any] = {
 }
 
 
-def models(endpoint: Served, *arguments: str) -> Result:
+def models(endpoint: Served, *arguments: str, columns: str = "") -> Result:
     given = ("--base-url", endpoint.url, "--api-key-env", "TEST_KEY", *arguments)
-    result = penstock("models", *given, TEST_KEY=KEY)
+    result = penstock("models", *given, TEST_KEY=KEY, COLUMNS=columns)
     assert KEY not in result.stdout + result.stderr
     return result
 
@@ -38,7 +40,7 @@ def test_the_table_has_values_and_their_sources() -> None:
     header, routed, gpt, unheard, legend = result.stdout.splitlines()
     assert header.split()[:4] == ["model", "window", "input", "output"]
     assert routed.split()[:3] == ["anthropic/claude-sonnet-4.5", "200,000", "e"]
-    assert routed.endswith("yes e   yes e  yes e      3/15 (cached 0.3) e")
+    assert routed.endswith("yes e   yes e  yes e      3/15 e            0.3 e")
     assert gpt.split()[:7] == ["gpt-5", "400,000", "c", "272,000", "c", "128,000", "c"]
     assert gpt.endswith("?")
     assert unheard.split()[:3] == ["unheard-of", "32,000", "o"]
@@ -47,6 +49,30 @@ def test_the_table_has_values_and_their_sources() -> None:
     assert legend == ("from: o your override, e the endpoint's list, c the catalog, d default (unknown)")
     assert endpoint.asked[0].target == "/v1/models"
     assert endpoint.asked[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown", "hidden"),
+    [
+        (80, "model window output images tools $/million in/out", "input, reasoning, cached"),
+        (60, "model window tools $/million in/out", "input, output, images, reasoning, cached"),
+    ],
+)
+def test_a_narrow_table_has_fewer_columns_and_says_so(columns: int, shown: str, hidden: str) -> None:
+    with served(listed(ROUTED, "x" * 90)) as endpoint:
+        lines = models(endpoint, columns=str(columns)).stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert lines[0].split() == shown.split()
+    assert f"not shown: {hidden}" in " ".join(line.strip() for line in lines)
+
+
+def test_in_a_very_narrow_terminal_each_model_is_a_block_with_every_value() -> None:
+    with served(listed(ROUTED, "x" * 90)) as endpoint:
+        lines = models(endpoint, columns="40").stdout.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert lines[:2] == [ROUTED["id"], "  window 200,000 e  input 136,000 e"]
+    assert lines[2] == "  output 64,000 c  images yes e"
+    assert "cached 0.3 e" in "".join(lines)
 
 
 def test_json_is_one_object_per_model() -> None:

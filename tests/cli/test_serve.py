@@ -27,7 +27,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setattr(logs, "set_up", lambda _level: None)
+    monkeypatch.setattr(logs, "set_up", lambda _level, **_options: None)
     monkeypatch.setattr(sys, "argv", ["penstock", "serve"])
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.terminal_text import columns, one_line, safe, shortened
+from penstock.cli.terminal_text import one_line, safe, shortened
+from penstock.formatting import columns
 
 
 def test_joiners_and_spaces_of_languages_and_emoji_stay() -> None:

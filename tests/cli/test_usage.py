@@ -56,8 +56,7 @@ def test_the_table_has_a_row_per_key_and_a_total(store: Path) -> None:
 def test_the_table_fits_the_terminal(store: Path, columns: int) -> None:
     result = run(store, *ALL, "--by", "key,model,outcome,day", columns=str(columns))
     lines = result.stdout.splitlines()
-    long = [line for line in lines if len(line) > columns and "x" * 90 not in line]
-    assert long == []
+    assert max(map(len, lines)) <= columns
     assert "$1.5000+" in result.stdout
 
 

@@ -31,10 +31,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def install() -> Callable[[str], Path]:
     """Return a function that installs an environment, or skips the test if no registry is reachable."""
 
+    problems: dict[str, InstallError] = {}  # without a registry, every attempt takes seconds
+
     def installed(name: str) -> Path:
         try:
+            if name in problems:
+                raise problems[name]
             return environments.installed(name)
         except InstallError as problem:
+            problems[name] = problem
             give_up(f"the environment {name!r}", problem)
 
     return installed

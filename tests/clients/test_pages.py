@@ -16,6 +16,7 @@ import pytest
 from penstock.connect.guides import GUIDES
 from tests.clients import environments
 from tests.connect.pages import commands, configuration, example
+from tests.connect.programs import script
 from tests.gateway.running import Running, gateway
 
 pytestmark = pytest.mark.clients
@@ -39,12 +40,12 @@ FILES = {
     "llm": ".config/io.datasette.llm/extra-openai-models.yaml",
 }
 """The files that `penstock connect --write` creates in an empty home."""
+REFUSED = {"codex": "approval_policy = 5\n", "llm": "- model_name: without-an-id\n"}
+"""Files that only the client itself knows to be wrong."""
 NOT_INTERACTIVE = {"codex": 'codex exec --skip-git-repo-check "Hello!"'}
 """The commands that the test runs instead of those that need a terminal."""
 RUNNERS = {".py": "python", ".mjs": "node", ".sh": "sh"}
-CODE = """#!/bin/sh
-test "$1" = --user-data-dir && cat "$2/User/chatLanguageModels.json"
-"""
+CODE = 'test "$1" = --user-data-dir && cat "$2/User/chatLanguageModels.json"'
 """Takes the place of VS Code: prints the file that VS Code would read."""
 
 
@@ -60,7 +61,6 @@ class User:
     def __init__(self, client: str, home: Path, installed: Path | None) -> None:
         self.home = home
         folders = [home / "bin", Path(sys.executable).parent]
-        (home / "bin").mkdir()
         if client == "codex":
             folders.append(environments.codex().parent)
         elif installed and (installed / "node_modules").exists():
@@ -112,6 +112,17 @@ def test_the_commands_of_a_page_lead_to_an_answer(client: str, user: User, penst
         assert '"slug":"demo"' in (user.home / ".codex" / "models_cache.json").read_text().replace(" ", "")
 
 
+@pytest.mark.parametrize("client", REFUSED)
+def test_a_file_that_the_client_refuses_is_not_written(client: str, user: User) -> None:
+    file = user.home / FILES[client]
+    file.parent.mkdir(parents=True)
+    file.write_text(REFUSED[client])
+    printed = user.run("sh", "-c", f"penstock connect {client} --write 2>&1 || true")
+    assert f"{client} does not accept the configuration" in printed
+    assert list(file.parent.iterdir()) == [file]
+    assert file.read_text() == REFUSED[client]
+
+
 @pytest.mark.parametrize("client", [each for each in ENVIRONMENTS if each != "vscode"])
 def test_the_example_of_a_page_streams_and_calls_a_tool(client: str, user: User, penstock: Running) -> None:
     copy = Path(shutil.copy(example(client), user.home))  # Node looks for packages next to the program
@@ -124,9 +135,7 @@ def test_the_example_of_a_page_streams_and_calls_a_tool(client: str, user: User,
 def test_the_example_for_vs_code_starts_it_with_the_models_of_the_gateway(
     client: str, user: User, penstock: Running
 ) -> None:
-    program = user.home / "bin" / "code"
-    program.write_text(CODE)
-    program.chmod(0o755)
+    script(user.home / "bin" / "code", CODE)
     printed = user.run("sh", str(example(client)), PENSTOCK_URL=f"{penstock.url}/v1")
     shown = json.loads(configuration(client))
     shown[0]["models"][0]["url"] = f"{penstock.url}/v1/responses"

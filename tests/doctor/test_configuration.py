@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.doctor.configuration import OPTIONAL_PARTS, check_configuration, check_extras, check_python
+from penstock.doctor.configuration import check_configuration, check_extras, check_python
+from penstock.extras import EXTRAS
 from penstock.gateway.config.options import OptionError, ServeOptions
 
 TARGET = '[targets.local]\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -72,4 +73,4 @@ def test_missing_parts_are_named_with_what_they_add() -> None:
     found = check_extras(lambda module: module != "rs_bpe")
     assert found.status == "ok"
     assert found.details["missing"] == ["penstock[tokens]"]
-    assert OPTIONAL_PARTS[0].adds in found.sentence
+    assert EXTRAS["tokens"].adds in found.sentence

@@ -7,7 +7,8 @@ import zlib
 from dataclasses import dataclass
 
 import brotli  # type: ignore[import-untyped]
-import zstandard
+
+from penstock.net.compression import zstd_library
 
 BODY = b"data: hello\n\n"
 
@@ -188,7 +189,7 @@ _ENCODED = {
     "deflate": (b"deflate", zlib.compress(BODY)),
     "deflate without zlib's header": (b"deflate", zlib.compress(BODY)[2:-4]),
     "br": (b"br", brotli.compress(BODY)),
-    "zstd": (b"zstd", zstandard.compress(BODY)),
+    "zstd": (b"zstd", zstd_library().compress(BODY)),
     "identity": (b"identity", BODY),
     "an unknown one": (b"snappy", BODY),
     "an empty one": (b"", BODY),
@@ -203,7 +204,7 @@ _ENCODED = {
     "truncated gzip": (b"gzip", _PACKED[:-5]),
     "truncated deflate": (b"deflate", zlib.compress(BODY)[:-5]),
     "truncated br": (b"br", brotli.compress(BODY)[:-5]),
-    "truncated zstd": (b"zstd", zstandard.compress(BODY)[:-5]),
+    "truncated zstd": (b"zstd", zstd_library().compress(BODY)[:-5]),
 }
 
 _OTHER = [

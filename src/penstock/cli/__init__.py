@@ -58,9 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except UsageError as error:
-        from penstock.cli.terminal import escaped
+        from penstock.cli.terminal import write_error
+        from penstock.cli.terminal_text import escaped
 
-        print(f"penstock: {escaped(str(error))}", file=sys.stderr)
+        write_error(escaped(str(error)))
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED

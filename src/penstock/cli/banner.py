@@ -12,7 +12,6 @@ import os
 import shlex
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from penstock.cli import discard_output
 from penstock.cli.endpoint import DEFAULT_URL
 from penstock.cli.terminal import Terminal
 from penstock.dialects.presets import PRESETS
-from penstock.formatting import counted
+from penstock.formatting import counted, wrapped
 from penstock.gateway.settings import DEMO, EVERY, Settings
 from penstock.upstream.reachability import LIMIT, PLAIN_NAME, TargetStatus, by_preference, check_target
 from penstock.upstream.target import UpstreamTarget
@@ -30,9 +29,12 @@ from penstock.upstream.target import UpstreamTarget
 PATIENCE = 1.0
 """Seconds to wait for the upstreams before the banner is printed."""
 WIDTH = 80
+"""Columns. A terminal may have fewer."""
 
 _NO_FILE = "built in; penstock init writes a penstock.toml"
 _LABEL = 10
+_NARROW = 60
+"""Columns. In fewer, labels are above their texts instead of beside them."""
 _MOST_TARGETS = 8
 _MOST_MODELS = 6
 
@@ -91,7 +93,7 @@ def banner(gateway: ServedGateway, statuses: Mapping[str, TargetStatus], termina
             label = ""
     yield ""
     yield "Try:"
-    for command in _commands(gateway, statuses):
+    for command in _commands(gateway, statuses, _width(terminal)):
         yield from command
     yield ""
 
@@ -100,8 +102,8 @@ def problems(statuses: Iterable[TargetStatus], terminal: Terminal) -> list[str]:
     """Return a sentence for every target that cannot be used, wrapped."""
     lines: list[str] = []
     for status in statuses:
-        wrapped = _wrapped(terminal.clean(status.sentence), "", "  ")
-        lines += [terminal.paint(line, "red") for line in wrapped]
+        sentence = wrapped(terminal.clean(status.sentence), _width(terminal), "  ")
+        lines += [terminal.paint(line, "red") for line in sentence]
     return lines
 
 
@@ -210,29 +212,33 @@ def model_to_try(settings: Settings, statuses: Mapping[str, TargetStatus]) -> st
     return next((name for name in names if PLAIN_NAME.fullmatch(name)), DEMO)
 
 
-def _commands(gateway: ServedGateway, statuses: Mapping[str, TargetStatus]) -> Iterator[list[str]]:
+def _commands(
+    gateway: ServedGateway, statuses: Mapping[str, TargetStatus], width: int
+) -> Iterator[list[str]]:
     """Yield three commands, each as lines that can be pasted together."""
     model = model_to_try(gateway.settings, statuses)
     variable = _key_to_send(gateway.settings, model)
     url = f"{gateway.url}/v1"
     fields = [f'"model": {json.dumps(model)},', '"input": "Hello!", "stream": true']
     body = f"{{{' '.join(fields)}}}"
-    if len(body) > WIDTH - 12:  # spaces do not matter in JSON
+    if len(body) > width - 12:  # spaces do not matter in JSON
         body = "{\n" + "\n".join(fields) + "\n}"
     yield _wrapped_command(
-        f"curl -sN {shlex.quote(f'{url}/responses')}",
-        *([f'-H "authorization: Bearer ${variable}"'] if variable else []),
-        "-H 'content-type: application/json'",
-        f"-d {shlex.quote(body)}",
+        width,
+        ("curl -sN", shlex.quote(f"{url}/responses")),
+        *([("-H", f'"authorization: Bearer ${variable}"')] if variable else []),
+        ("-H", "'content-type: application/json'"),
+        ("-d", shlex.quote(body)),
     )
-    elsewhere = [] if url == DEFAULT_URL else [f"--base-url {url}"]
+    elsewhere = [] if url == DEFAULT_URL else [("--base-url", url)]
     yield _wrapped_command(
-        f"{command_name()} chat",
+        width,
+        (command_name(), "chat"),
         *elsewhere,
-        f"--model {shlex.quote(model)}",
-        *([f"--api-key-env {variable}"] if variable else []),
+        ("--model", shlex.quote(model)),
+        *([("--api-key-env", variable)] if variable else []),
     )
-    yield _wrapped_command(f"{command_name()} connect codex", *elsewhere)
+    yield _wrapped_command(width, (command_name(), "connect codex"), *elsewhere)
 
 
 def _key_to_send(settings: Settings, model: str) -> str:
@@ -248,21 +254,35 @@ def _key_to_send(settings: Settings, model: str) -> str:
 # Layout
 
 
+def _width(terminal: Terminal) -> int:
+    return min(terminal.room or WIDTH, WIDTH)
+
+
 def _row(label: str, text: str, terminal: Terminal) -> Iterator[str]:
     """Yield the lines of one row; only its label is coloured."""
+    width = _width(terminal)
+    if width < _NARROW:
+        if label:
+            yield f"  {terminal.paint(label, 'dim')}"
+        yield from wrapped(text, width, "      ", first="    ")
+        return
     indent = f"  {'':<{_LABEL}}"
-    first, *others = _wrapped(text, indent, indent + "  ")
+    first, *others = wrapped(text, width, indent + "  ", first=indent)
     yield f"  {terminal.paint(label, 'dim')}{' ' * (_LABEL - len(label))}{first[len(indent) :]}"
     yield from others
 
 
-def _wrapped(text: str, first: str, others: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
-
-
-def _wrapped_command(*parts: str) -> list[str]:
-    """Return a command on one line if it fits, else one line per part, joined by backslashes."""
-    line = f"  {' '.join(parts)}"
-    if len(line) <= WIDTH and "\n" not in line:
+def _wrapped_command(width: int, *parts: tuple[str, ...]) -> list[str]:
+    """Return a command on one line if it fits, else lines joined by backslashes. The words of a part stay on
+    one line if they fit; a word is never broken, because the lines are pasted into a shell."""
+    line = f"  {' '.join(word for part in parts for word in part)}"
+    if len(line) <= width and "\n" not in line:
         return [line]
-    return ("  " + " \\\n    ".join(parts)).split("\n")
+    indent = "    " if width >= _NARROW else "  "
+    room = width - len(indent) - len(" \\")
+    rows = [
+        row
+        for words in parts
+        for row in ([" ".join(words)] if len(" ".join(words).partition("\n")[0]) <= room else words)
+    ]
+    return ("  " + f" \\\n{indent}".join(rows)).split("\n")

@@ -35,7 +35,7 @@ examples:
 Without --base-url, the gateway is the one that `penstock serve` would start
 here: penstock.toml, PENSTOCK_CONFIG, PENSTOCK_HOST and PENSTOCK_PORT are read.
 --write keeps everything else in the file, comments included, and a second run
-changes nothing. If codex is installed, it checks its configuration itself.
+changes nothing. If codex or llm is installed, it checks the file itself first.
 docs/clients/ has a page about each client.
 
 exit codes:
@@ -163,12 +163,15 @@ def _write(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal) ->
 
 
 def _check(guide: ClientGuide, data: bytes, path: Path | None = None) -> None:
-    """Let Codex read its configuration, if it is installed; raise `UsageError` if it refuses it."""
-    from penstock.connect.codex_program import find_codex, problem_in_config
+    """Let the client read its configuration, if it is installed; raise `UsageError` if it refuses it."""
+    import shutil
 
-    program = find_codex(os.environ) if guide.name == "codex" else None
-    if program and (problem := problem_in_config(program, data)):
-        place = f"{path} was not changed, because codex" if path else "codex"
+    from penstock.connect.own_checks import complaint
+
+    check = guide.check if path or (guide.check and not guide.check.is_slow) else None
+    program = shutil.which(check.program, path=os.environ.get("PATH")) if check else None
+    if check and program and (problem := complaint(check, program, data)):
+        place = f"{path} was not changed, because {check.program}" if path else check.program
         raise UsageError(f"{place} does not accept the configuration: {problem}")
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.terminal import Terminal
 from penstock.dialects.registry import RENDERED
-from penstock.formatting import counted
+from penstock.formatting import counted, wrapped
 
 if TYPE_CHECKING:
     from penstock.doctor.examination import DoctorOptions, Examination
@@ -154,19 +152,17 @@ def _print(finding: Finding, terminal: Terminal) -> None:
     """Print a finding: one line in a pipe, wrapped on a terminal, and a second one with what to do."""
     label = f"{finding.target} {finding.id}" if finding.target else finding.id
     status = terminal.paint(f"{finding.status:<8}", _COLOURS[finding.status])
-    text = terminal.clean(f"{label}: {finding.sentence}")
-    terminal.line(f"{status} {_wrapped(text, terminal)}")
+    _print_entry(f"{status} ", f"{label}: {finding.sentence}", terminal)
     if finding.fix:
-        terminal.line(f"{_MARGIN}{_wrapped(terminal.clean(f'fix: {finding.fix}'), terminal)}")
+        _print_entry(_MARGIN, f"fix: {finding.fix}", terminal)
 
 
-def _wrapped(text: str, terminal: Terminal) -> str:
-    if not sys.stdout.isatty():
-        return text
-    lines = textwrap.wrap(
-        text, max(terminal.width - len(_MARGIN), 20), break_long_words=False, break_on_hyphens=False
-    )
-    return f"\n{_MARGIN}".join(lines)
+def _print_entry(first: str, text: str, terminal: Terminal) -> None:
+    """Print text beside the column with the status, of which `first` is a cell."""
+    text = terminal.clean(text)
+    lines = [text] if terminal.room is None else wrapped(text, terminal.room - len(_MARGIN))
+    for number, line in enumerate(lines):
+        terminal.line((_MARGIN if number else first) + line)
 
 
 def _print_recorded(
@@ -175,12 +171,13 @@ def _print_recorded(
     from penstock.doctor.recording import BACKUP
 
     if is_asked and not recorded:
-        terminal.line("\nNothing was recorded: no probe of a configured model had a clear outcome.")
+        terminal.line("")
+        terminal.wrapped("Nothing was recorded: no probe of a configured model had a clear outcome.")
     for each in recorded:
         state = "recorded" if each.is_changed else "unchanged"
-        terminal.line(terminal.clean(f'{state:<9}[models.{each.model}] limits = "{each.limits}"'))
+        _print_entry(f"{state:<9}", f'[models.{each.model}] limits = "{each.limits}"', terminal)
     if any(each.is_changed for each in recorded):
-        terminal.line(terminal.clean(f"{_MARGIN}in {what.file}; the old file is {what.file}{BACKUP}"))
+        _print_entry(_MARGIN, f"in {what.file}; the old file is {what.file}{BACKUP}", terminal)
 
 
 def _print_summary(examination: Examination, terminal: Terminal) -> None:
@@ -201,8 +198,7 @@ def _print_summary(examination: Examination, terminal: Terminal) -> None:
     advice = f" To fix it: {first.fix}." if first.fix else ""
     start = "Fix this first: " if first.status == "problem" else "Worth a look: "
     sentence = first.sentence if first.sentence.endswith((".", "?", "…")) else f"{first.sentence}."
-    for line in _wrapped(terminal.clean(f"{start}{place}{sentence}{advice}"), terminal).splitlines():
-        terminal.line(line.strip())
+    terminal.wrapped(terminal.clean(f"{start}{place}{sentence}{advice}"))
 
 
 def _json(what: DoctorOptions, examination: Examination, recorded: list[RecordedModel]) -> str:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM
+from penstock.cli.layout import Column, TableLayout
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from penstock.gateway.settings import ClientKey
 
-_TITLES = ("NAME", "EXPIRES", "LAST USE", "")
-_GAP = "  "
+_COLUMNS = (Column("name"), Column("expires"), Column("last use"), Column(""))
+_INDENT = "  "
 
 LastUse = dict[str, float] | None
 """When each key was last used, by its name; None if the store cannot be read."""
@@ -34,8 +33,7 @@ def list_keys(path: Path, *, as_json: bool) -> int:
     if as_json:
         terminal.result(json.dumps([_as_json(key, used, now) for key in keys], indent=2))
     else:
-        for line in table(keys, used, now, terminal):
-            terminal.line(line)
+        print_keys(keys, used, now, terminal)
     if not keys:
         terminal.note(f"{path} has no keys; create one with penstock keys create NAME")
     elif problem:
@@ -58,33 +56,20 @@ def _last_use(store: str) -> tuple[LastUse, str]:
         return None, str(error)
 
 
-def table(keys: tuple[ClientKey, ...], used: LastUse, now: float, terminal: Terminal) -> Iterator[str]:
-    """Yield a row for each key, and its limits below it. If the terminal is too narrow for the columns, each
-    key is a block of lines."""
+def print_keys(keys: tuple[ClientKey, ...], used: LastUse, now: float, terminal: Terminal) -> None:
+    """Print a row for each key, and its limits below it."""
     rows = [
         (terminal.clean(key.name), _expiry(key, now), _use(key, used), "admin" if key.admin else "")
         for key in keys
     ]
-    widths = [max(map(len, column)) for column in zip(_TITLES, *rows, strict=True)]
-    is_wide = sum(widths) + len(_GAP) * (len(widths) - 1) <= terminal.width
-    if rows and is_wide:
-        yield _row(_TITLES, widths)
+    layout = TableLayout(_COLUMNS, rows, terminal.room)
+    if rows and not layout.is_stacked:
+        terminal.line(terminal.paint(layout.head(), "dim"))
     for key, row in zip(keys, rows, strict=True):
-        if is_wide:
-            yield _row(row, widths)
-        else:
-            name, expires, use, admin = row
-            facts = [f"expires: {expires}", f"last use: {use}", *([admin] if admin else [])]
-            yield from [name, *_indented("; ".join(facts), terminal.width)]
-        yield from _indented(terminal.clean("; ".join(_limits(key))), terminal.width)
-
-
-def _row(cells: tuple[str, ...], widths: list[int]) -> str:
-    return _GAP.join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
-
-
-def _indented(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=_GAP, subsequent_indent=_GAP)
+        for line in layout.lines(row):
+            terminal.line(line)
+        if limits := "; ".join(_limits(key)):
+            terminal.wrapped(terminal.clean(limits), _INDENT, first=_INDENT)
 
 
 def _expiry(key: ClientKey, now: float) -> str:

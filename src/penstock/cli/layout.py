@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.cli.terminal import Terminal
-from penstock.cli.terminal_text import columns as columns_of
 from penstock.cli.terminal_text import shortened
+from penstock.formatting import columns as columns_of
+from penstock.formatting import wrapped
 
 _GAP = "  "
 _INDENT = "  "
@@ -42,6 +43,7 @@ class TableLayout:
         shown = _fitting(columns, natural, room)
         self.is_stacked = shown is None
         self._shown = list(range(len(columns))) if shown is None else shown
+        self.left_out = [column.name for at, column in enumerate(columns) if at not in self._shown]
         self._widths = natural if shown is None or room is None else _narrowed(columns, natural, shown, room)
 
     def head(self) -> str:
@@ -65,19 +67,16 @@ class TableLayout:
     def _stacked(self, row: Sequence[str]) -> list[str]:
         """Return the first cell, and below it the others with their names, as many per line as fit."""
         room = self._room or 0
-        lines = [row[0]]
+        lines = wrapped(row[0], room, _INDENT)
         entry = ""
         for column, cell in zip(self._columns[1:], row[1:], strict=True):
-            if not cell:
-                continue
-            label = f"{column.name} "
-            fitting = max(room - len(_INDENT) - columns_of(label), column.least)
-            named = label + (shortened(cell, fitting) if column.least else cell)
-            joined = f"{entry}{_GAP}{named}" if entry else f"{_INDENT}{named}"
-            if entry and columns_of(joined) > room:
-                lines.append(entry)
-                joined = f"{_INDENT}{named}"
-            entry = joined
+            named = f"{column.name} {cell}".strip() if cell else ""
+            if entry and named and columns_of(entry + _GAP + named) <= room:
+                entry += _GAP + named
+            elif named:
+                lines += [entry] if entry else []
+                *full, entry = wrapped(named, room, _INDENT * 2, first=_INDENT)
+                lines += full
         return [*lines, entry] if entry else lines
 
 

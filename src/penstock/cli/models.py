@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.endpoint import add_endpoint_options
+from penstock.cli.layout import Column, print_table
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -36,8 +38,17 @@ exit codes:
   1  no models or limits were found, or the endpoint returned an error
   2  nothing was requested: wrong options, or no server at the address"""
 
-_COLUMNS = ("model", "window", "input", "output", "images", "tools", "reasoning", "$/million in/out")
-_RIGHT = frozenset({"window", "input", "output"})
+_COLUMNS = (
+    Column("model", least=16),
+    Column("window", is_right=True),
+    Column("input", is_right=True, leaves=2),
+    Column("output", is_right=True, leaves=5),
+    Column("images", leaves=4),
+    Column("tools", leaves=6),
+    Column("reasoning", leaves=3),
+    Column("$/million in/out"),
+    Column("cached", leaves=1),
+)
 _LETTERS = {
     "override": "o",
     "learned": "l",
@@ -141,31 +152,15 @@ def _print_json(found: list[ModelInfo], terminal: Terminal) -> None:
 
 def _print_table(found: list[ModelInfo], terminal: Terminal) -> None:
     """Print every value followed by the letter of its source, and a legend of the letters."""
-    from penstock.cli.terminal_text import columns
-
-    rows = [_row(info, terminal) for info in found]
-    widths = [
-        max(columns(name), *(columns(f"{text} {letter}") for text, letter in cells))
-        for name, cells in zip(_COLUMNS, zip(*rows, strict=True), strict=True)
-    ]
-    header = [_padded(name, name, width) for name, width in zip(_COLUMNS, widths, strict=True)]
-    terminal.line(terminal.paint("  ".join(header).rstrip(), "dim"))
-    for row in rows:
-        shown = [
-            _padded(f"{text} {letter}", name, width)
-            for (text, letter), name, width in zip(row, _COLUMNS, widths, strict=True)
-        ]
-        terminal.line("  ".join(shown).rstrip())
-    used = {letter for row in rows for _, letter in row}
+    cells = [_row(info, terminal) for info in found]
+    rows = [[f"{text} {letter}".strip() for text, letter in row] for row in cells]
+    layout = print_table(_COLUMNS, rows, terminal)
+    used = {letter for row in cells for _, letter in row}
     legend = ", ".join(f"{letter} {words}" for letter, words in _LEGEND.items() if letter in used)
-    terminal.line(terminal.paint(f"from: {legend}", "dim"))
-
-
-def _padded(cell: str, column: str, width: int) -> str:
-    from penstock.cli.terminal_text import columns
-
-    space = " " * (width - columns(cell))
-    return space + cell if column in _RIGHT else cell + space
+    terminal.wrapped(f"from: {legend}", "  ", colour="dim")
+    if layout.left_out:
+        names = ", ".join(layout.left_out)
+        terminal.wrapped(f"not shown: {names}; --json has everything", "  ", colour="dim")
 
 
 def _row(info: ModelInfo, terminal: Terminal) -> list[tuple[str, str]]:
@@ -185,11 +180,16 @@ def _row(info: ModelInfo, terminal: Terminal) -> list[tuple[str, str]]:
         capability("image_input"),
         capability("tool_calling"),
         capability("reasoning"),
-        cell("prices", _price(info.prices)) if info.prices else ("?", ""),
+        *_prices(info.prices, cell),
     ]
 
 
-def _price(prices: Prices) -> str:
-    """Return the prices of input and output, then of cached input if known."""
-    cached = f" (cached {prices.cached_input:g})" if prices.cached_input is not None else ""
-    return f"{prices.input:g}/{prices.output:g}{cached}"
+def _prices(
+    prices: Prices | None, cell: Callable[[str, str], tuple[str, str]]
+) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the prices of input and output, and that of cached input."""
+    if prices is None:
+        return ("?", ""), ("", "")
+    cached = prices.cached_input
+    both = cell("prices", f"{prices.input:g}/{prices.output:g}")
+    return both, cell("prices", f"{cached:g}") if cached is not None else ("", "")

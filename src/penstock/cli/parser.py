@@ -38,7 +38,7 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with the message and advice for options that do not exist. These may also be the reason for
         other errors: without a mistyped `--dialct`, `--dialect` is missing."""
-        from penstock.cli.terminal import escaped
+        from penstock.cli.terminal_text import escaped
 
         words = self._words[: self._words.index("--")] if "--" in self._words else self._words
         hints = [hint for word in words if (hint := self._hint(word))]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
-from penstock.cli.terminal import Terminal
+from penstock.cli.terminal import Terminal, terminal_width
 from penstock.dialects.registry import RENDERED
 from penstock.formatting import counted
 
@@ -144,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
     except PenstockError as error:
         raise UsageError(_with_advice(error)) from None
     ready_file = _ready_file(options.ready_file)
-    set_up(settings.log_level)
+    set_up(settings.log_level, width=lambda: terminal_width(sys.stderr))
     try:
         lost = _serve(settings, listening, metrics, given, path, ready_file)
     except (StoreError, ConfigError) as error:

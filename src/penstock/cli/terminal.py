@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import json
 import os
-import re
 import shutil
 import sys
-from typing import Protocol
+from typing import Protocol, TextIO
 
+from penstock.cli.terminal_text import escaped
 from penstock.formatting import wrapped
-
-CONTROLS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200e\u200f\u2028-\u202e\u2061-\u206f\ufeff\ufff9-\ufffb"
-    r"\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""Control characters, direction overrides and invisible characters, but not tabs, newlines and the joiners
-that emoji and Persian need."""
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "dim": "2"}
 
@@ -55,9 +47,10 @@ class Terminal:
         """Write a line and flush it: the stream may be live."""
         print(text, flush=True)
 
-    def wrapped(self, text: str, indent: str = "", *, colour: str = "") -> None:
-        """Write clean text, wrapped at words if it must fit; `indent` is for the lines after the first."""
-        for line in [text] if self.room is None else wrapped(text, self.room, indent):
+    def wrapped(self, text: str, indent: str = "", *, first: str = "", colour: str = "") -> None:
+        """Write clean text, wrapped at words if it must fit. `first` begins the first line, `indent` the
+        others."""
+        for line in [first + text] if self.room is None else wrapped(text, self.room, indent, first=first):
             self.line(self.paint(line, colour) if colour else line)
 
     def result(self, text: str) -> None:
@@ -70,7 +63,28 @@ class Terminal:
 
     def note(self, text: str) -> None:
         """Write a message for the user to standard error."""
-        print(f"penstock: {self.clean(text)}", file=sys.stderr, flush=True)
+        write_error(self.clean(text))
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Return the columns of the terminal that a stream writes to, as it is now."""
+    try:
+        found = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        found = 0
+    return found or shutil.get_terminal_size().columns
+
+
+def write_error(text: str) -> None:
+    """Write a message to standard error: wrapped on a terminal, else on one line. It must be safe already."""
+    message = f"penstock: {text}"
+    if not sys.stderr.isatty():
+        lines = [message]
+    else:
+        lines = [
+            line for each in message.split("\n") for line in wrapped(each, terminal_width(sys.stderr), "  ")
+        ]
+    print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 class TerminalOutput(Protocol):
@@ -93,11 +107,6 @@ class _Escaping:
 
     def flush(self) -> None:
         sys.stdout.flush()
-
-
-def escaped(text: str) -> str:
-    """Escape control characters as JSON does, so that JSON copied from the terminal is unchanged."""
-    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _can_encode(encoding: str | None, text: str) -> bool:

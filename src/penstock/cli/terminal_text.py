@@ -1,11 +1,18 @@
-"""Make a model's text safe for a terminal, and measure its width in columns."""
+"""Make a model's text safe for a terminal, on one line, and short enough."""
 
 from __future__ import annotations
 
+import json
 import re
-import unicodedata
 
-from penstock.cli.terminal import CONTROLS
+from penstock.formatting import columns, fitting
+
+CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200e\u200f\u2028-\u202e\u2061-\u206f\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters, direction overrides and invisible characters, but not tabs, newlines and the joiners
+that emoji and Persian need."""
 
 
 def safe(text: str) -> str:
@@ -14,7 +21,12 @@ def safe(text: str) -> str:
     Characters are replaced one by one, so a text may be passed in pieces. Carriage returns are removed:
     before a newline they mean nothing, elsewhere they would overwrite the line.
     """
-    return CONTROLS.sub(_escaped, text)
+    return CONTROLS.sub(_replaced, text)
+
+
+def escaped(text: str) -> str:
+    """Escape control characters as JSON does, so that JSON copied from the terminal is unchanged."""
+    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def one_line(text: str, max_columns: int = 0) -> str:
@@ -27,28 +39,8 @@ def shortened(line: str, max_columns: int) -> str:
     """Return as much of the line as fits, with an ellipsis if it was cut."""
     if columns(line) <= max_columns:
         return line
-    characters: list[str] = []
-    room = max(max_columns - 1, 0)
-    for character in line:
-        room -= columns(character)
-        if room < 0:
-            break
-        characters.append(character)
-    return "".join(characters).rstrip() + "…"
+    return line[: fitting(line, max_columns - 1)].rstrip() + "…"
 
 
-def columns(text: str) -> int:
-    """Return the width of a safe text in terminal columns."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_width, text))
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _escaped(found: re.Match[str]) -> str:
+def _replaced(found: re.Match[str]) -> str:
     return "" if found[0] == "\r" else repr(found[0])[1:-1]

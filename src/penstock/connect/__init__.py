@@ -2,5 +2,6 @@
 
 `guides` is the table of clients. `gateway` finds out where the gateway is and which models it has. A client
 with a file of its own has an editor for it, which keeps everything else in the file: `codex_config`,
-`vscode_models`, `llm_models`. `codex_program` finds and runs Codex itself.
+`vscode_models`, `llm_models`. `own_checks` lets a client's own program read a configuration.
+`codex_program` finds and runs Codex itself.
 """

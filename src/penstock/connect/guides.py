@@ -12,9 +12,11 @@ from string import Template
 
 from msgspec import Struct
 
+from penstock.connect import codex_program, llm_models
 from penstock.connect.codex_config import codex_settings, with_codex_settings
 from penstock.connect.gateway import KEY_VARIABLE, ConnectedGateway
 from penstock.connect.llm_models import KEY_NAME, llm_settings, with_llm_models
+from penstock.connect.own_checks import OwnCheck
 from penstock.connect.vscode_models import vscode_settings, with_vscode_group
 from penstock.gateway.settings import DEMO
 
@@ -46,6 +48,8 @@ class ClientGuide(Struct, frozen=True, kw_only=True):
     file: Callable[[Mapping[str, str]], Path] | None = None
     """Return the client's own file; None if it has none."""
     edit: Editor | None = None
+    check: OwnCheck | None = None
+    """How the client itself reads the file."""
 
 
 def _program(text: str) -> Callable[[ConnectedGateway], str]:
@@ -120,7 +124,7 @@ def _application_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _codex_file(environment: Mapping[str, str]) -> Path:
-    return Path(environment.get("CODEX_HOME") or _home(environment) / ".codex") / "config.toml"
+    return Path(environment.get("CODEX_HOME") or _home(environment) / ".codex") / codex_program.CHECK.file
 
 
 def _vscode_file(environment: Mapping[str, str]) -> Path:
@@ -129,7 +133,7 @@ def _vscode_file(environment: Mapping[str, str]) -> Path:
 
 def _llm_file(environment: Mapping[str, str]) -> Path:
     folder = environment.get("LLM_USER_PATH") or _application_folder(environment) / "io.datasette.llm"
-    return Path(folder) / "extra-openai-models.yaml"
+    return Path(folder) / llm_models.CHECK.file
 
 
 _OPENAI = """\
@@ -196,6 +200,7 @@ GUIDES: dict[str, ClientGuide] = {
             with_key=_SET_VARIABLE,
             file=_codex_file,
             edit=with_codex_settings,
+            check=codex_program.CHECK,
         ),
         ClientGuide(
             name="vscode",
@@ -272,6 +277,7 @@ GUIDES: dict[str, ClientGuide] = {
             with_key=f'run: llm keys set {KEY_NAME} --value "$$$variable"',
             file=_llm_file,
             edit=with_llm_models,
+            check=llm_models.CHECK,
         ),
     )
 }

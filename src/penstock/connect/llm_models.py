@@ -9,10 +9,18 @@ import json
 import re
 
 from penstock.connect.gateway import ConnectedGateway
+from penstock.connect.own_checks import OwnCheck
 from penstock.errors import ConfigError
 
 KEY_NAME = "penstock"
 """The name under which `llm keys set` stores the key."""
+CHECK = OwnCheck(
+    program="llm",
+    arguments=("models", "list"),
+    folder_variable="LLM_USER_PATH",
+    file="extra-openai-models.yaml",
+    is_slow=True,
+)
 BEGIN, END = "# penstock connect llm: begin", "# penstock connect llm: end"
 
 _BLOCK = re.compile(rf"^{BEGIN}\n.*?^{END}\n", re.MULTILINE | re.DOTALL)

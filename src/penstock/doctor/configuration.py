@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.doctor.findings import Finding
 from penstock.errors import ConfigError
+from penstock.extras import OPTIONAL_PARTS
 from penstock.formatting import counted
 from penstock.gateway.config.file import load_settings
 from penstock.gateway.config.options import ServeOptions, settings_from
@@ -20,23 +20,6 @@ from penstock.gateway.settings import Settings
 
 _OLDEST = (3, 11)
 _LOCAL = "127.0.0.1"
-
-
-class OptionalPart(Struct, frozen=True):
-    """A library that Penstock uses if it is installed."""
-
-    module: str
-    adds: str
-    """What works, or works better, with it."""
-    package: str
-    """What to install."""
-
-
-OPTIONAL_PARTS = (
-    OptionalPart("rs_bpe", "exact token counts for OpenAI models instead of estimates", "penstock[tokens]"),
-    OptionalPart("brotli", "requests and answers that are compressed with brotli", "penstock[brotli]"),
-    OptionalPart("uvloop", "a faster event loop", "uvloop"),
-)
 
 
 def check_configuration(
@@ -120,11 +103,6 @@ def check_extras(
         id="extras",
         kind="configuration",
         status="ok",  # everything works without them
-        sentence="; ".join(_described(missing)) or "all optional parts are installed",
+        sentence="; ".join(each.missing for each in missing) or "all optional parts are installed",
         details={"missing": [each.package for each in missing]},
     )
-
-
-def _described(missing: list[OptionalPart]) -> Iterator[str]:
-    for part in missing:
-        yield f"{part.package} is not installed; it would add {part.adds}"

@@ -10,16 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.extras import EXTRAS
+from penstock.net.compression import brotli_library, has_brotli, zstd_decoder, zstd_library
 from penstock.net.network_errors import UndecodableBody
 
 PIECE = 64 * 1024
 """Bytes. The approximate output of one step."""
 _MOST_MEMBERS = 4096
 """A gzip body may have several members; each takes time, even if it is empty."""
-_ZSTD_INPUT = 256
-"""Bytes. zstd's decoder has no limit for its output, but this much input expands to 8 MB at most."""
-_ZSTD_WINDOW = 8 * 1024 * 1024
-"""RFC 9659: the maximum window size of zstd over HTTP."""
 
 
 class BodyDecoder(ABC):
@@ -123,8 +121,7 @@ class _BrotliDecoder(BodyDecoder):
 
     def __init__(self, encoding: str) -> None:
         super().__init__(encoding)
-        import brotli  # type: ignore[import-untyped]
-
+        brotli = brotli_library()
         self._errors: type[Exception] = brotli.error
         self._decoder = brotli.Decompressor()
         self._is_full = False
@@ -152,43 +149,52 @@ class _BrotliDecoder(BodyDecoder):
         return bool(self._decoder.is_finished())
 
 
+class _MissingDecoder(BodyDecoder):
+    """Stands for a library that is not installed: the error says how to install it."""
+
+    def read(self) -> bytes:
+        raise UndecodableBody(self._encoding, EXTRAS["brotli"])
+
+    @property
+    def _is_finished(self) -> bool:
+        return False
+
+
 class _ZstdDecoder(BodyDecoder):
     """Decodes zstd, with any number of frames."""
 
     def __init__(self, encoding: str) -> None:
         super().__init__(encoding)
-        import zstandard
+        self._errors: type[Exception] = zstd_library().ZstdError
+        self._decoder = zstd_decoder()
 
-        self._errors: type[Exception] = zstandard.ZstdError
-        self._new = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj
-        self._decoder = self._new()
+    @property
+    def has_more(self) -> bool:
+        """The decoder keeps the input that a step did not use, and may hold more output."""
+        return bool(self._input) or not (self._decoder.needs_input or self._decoder.eof)
 
     def read(self) -> bytes:
-        pieces: list[bytes] = []
-        size = at = 0
-        while at < len(self._input) and size < PIECE:
-            if self._decoder.eof:
-                self._decoder = self._new()
-            end = at + _ZSTD_INPUT
-            try:
-                pieces.append(self._decoder.decompress(self._input[at:end]))
-            except self._errors:
-                raise UndecodableBody(self._encoding) from None
-            size += len(pieces[-1])
-            at = min(end, len(self._input)) - len(self._decoder.unused_data)
-        self._input = self._input[at:]
-        return b"".join(pieces)
+        if self._decoder.eof:
+            self._decoder = zstd_decoder()
+        data, self._input = self._input, b""
+        try:
+            decoded = self._decoder.decompress(data, PIECE)
+        except self._errors:
+            raise UndecodableBody(self._encoding) from None
+        if self._decoder.eof:
+            self._input = self._decoder.unused_data
+        return decoded
 
     @property
     def _is_finished(self) -> bool:
-        return bool(self._decoder.eof)
+        return self._decoder.eof
 
 
 _DECODERS: dict[str, Callable[[], BodyDecoder]] = {
     "gzip": lambda: _ZlibDecoder("gzip", zlib.MAX_WBITS | 16),
     "x-gzip": lambda: _ZlibDecoder("gzip", zlib.MAX_WBITS | 16),
     "deflate": lambda: _ZlibDecoder("deflate", None),
-    "br": lambda: _BrotliDecoder("br"),
+    "br": lambda: _BrotliDecoder("br") if has_brotli() else _MissingDecoder("br"),
     "zstd": lambda: _ZstdDecoder("zstd"),
 }
 

@@ -11,6 +11,7 @@ import socket
 import ssl
 
 from penstock.errors import NetworkError, OpenResponsesError, ProtocolError
+from penstock.extras import Extra
 
 _TLS_ALERTS = {
     "CERTIFICATE_REQUIRED": "the server requires a client certificate; set client_cert",
@@ -64,11 +65,11 @@ class Truncated(ConnectionFault):
 
 
 class UndecodableBody(ConnectionFault):
-    """The body is not valid in its content encoding."""
+    """The body is not valid in its content encoding, or the library that decodes it is missing."""
 
-    def __init__(self, encoding: str) -> None:
+    def __init__(self, encoding: str, missing: Extra | None = None) -> None:
         super().__init__(encoding)
-        self.encoding = encoding
+        self.encoding, self.missing = encoding, missing
 
 
 class TimedOut(ConnectionFault):
@@ -237,6 +238,8 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, UndecodableBody) and error.missing:
+        return f"the body is compressed ({error.encoding}); to read it, run {error.missing.command}"
     if isinstance(error, UndecodableBody):
         return f"the body is not valid {error.encoding}, although that is its content encoding"
     for kind, reason in _REASONS:

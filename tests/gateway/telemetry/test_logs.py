@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.gateway.telemetry.logs import log, log_fault, log_verdict, set_up
 from penstock.gateway.turn.verdict import Verdict, shown
@@ -49,9 +50,20 @@ def test_a_terminal_gets_a_sentence_and_a_colour_where_something_is_wrong() -> N
     assert "failed by upstream" in bad
 
 
-def test_anything_else_gets_json() -> None:
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_a_terminal_gets_wrapped_lines(width: int) -> None:
+    stream = Terminal()
+    set_up("info", stream, lambda: width)
+    log_verdict(replace(verdict(), model="a-model-with-a-name-" + "x" * 100, request_id="req_" + "0" * 32))
+    first, *others = stream.getvalue().splitlines()
+    assert max(map(len, (first, *others))) <= width
+    assert {line[:2] for line in others} == {"  "}
+    assert others[-1].strip().endswith("0]")
+
+
+def test_anything_else_gets_json_on_one_line() -> None:
     stream = io.StringIO()
-    set_up("info", stream)
+    set_up("info", stream, lambda: 40)
     log_verdict(verdict())
     line = json.loads(stream.getvalue())
     assert (line["event"], line["request_id"], line["level"]) == ("turn", "req_1", "info")

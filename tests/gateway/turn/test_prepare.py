@@ -91,7 +91,7 @@ def test_an_unknown_model_is_refused_with_the_known_ones() -> None:
         with pytest.raises(RequestRefused) as caught:
             await prepared(gateway, {"model": "x" * 1000, "input": "Hi"})
         assert (caught.value.status, caught.value.param) == (404, "model")
-        assert "m, demo" in caught.value.message
+        assert "demo, m" in caught.value.message
         assert len(caught.value.message) < 300
 
     with_gateway(test, FakeUpstream("only", answer("Yes.")))

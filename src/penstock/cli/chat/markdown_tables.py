@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from penstock.cli.chat.markdown_inline import BOLD, DIM, Span, read_spans
-from penstock.cli.terminal_text import columns
+from penstock.formatting import columns
 
 MAX_BUFFERED = 60
 """After this many rows a table is written; later rows are written at once, with the same widths."""

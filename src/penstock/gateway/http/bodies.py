@@ -14,10 +14,9 @@ from functools import partial
 from io import BytesIO
 from typing import TypeVar
 
-import brotli  # type: ignore[import-untyped]
-import zstandard
-
+from penstock.extras import EXTRAS
 from penstock.gateway.errors import RequestRefused
+from penstock.net.compression import brotli_library, has_brotli, zstd_decoder, zstd_library
 
 T = TypeVar("T")
 
@@ -40,11 +39,9 @@ MOST_MEMBERS = 4096
 """A gzip body may have several members; each takes time, even if it is empty."""
 MOST_BLOCKS = 100_000
 """The same for the blocks of zstd. Its encoders put up to 128 KiB into a block."""
-MOST_WINDOW = 8 * 1024 * 1024
-"""RFC 9659: the maximum window size of zstd over HTTP."""
 
+_FRAME = b"\x28\xb5\x2f\xfd"
 _SKIPPED = b"\x2a\x4d\x18"
-_MOST_HEADER = 18
 _ZLIB, _RAW, _GZIP = zlib.MAX_WBITS, -zlib.MAX_WBITS, zlib.MAX_WBITS | 16
 
 
@@ -113,7 +110,7 @@ def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
     for name in reversed(steps):
         try:
             decoded = _bounded(DECODERS[name](data), limit)
-        except (_Corrupt, zlib.error, zstandard.ZstdError, brotli.error) as error:
+        except _errors_of(name) as error:
             raise RequestRefused(
                 400,
                 "invalid_encoding",
@@ -125,13 +122,23 @@ def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
     return data if len(data) <= limit else None
 
 
+def _errors_of(encoding: str) -> tuple[type[Exception], ...]:
+    """Return the errors of an encoding's decoder. Called only when one was raised."""
+    if encoding == "zstd":
+        return _Corrupt, zstd_library().ZstdError
+    return _Corrupt, brotli_library().error if encoding == "br" else zlib.error
+
+
 def _steps(encodings: str) -> list[str]:
     names = [name.strip().lower() for name in encodings.split(",")]
     names = [name for name in names if name and name != "identity"]
-    accepted = [("accept-encoding", ", ".join(DECODERS))]
+    supported = ", ".join(name for name in DECODERS if name != "br" or has_brotli())
+    accepted = [("accept-encoding", supported)]
     for name in names:
-        if name not in DECODERS:
-            message = f"the Content-Encoding {name[:64]!r} is not supported; use {', '.join(DECODERS)}"
+        if name not in supported.split(", "):
+            message = f"the Content-Encoding {name[:64]!r} is not supported; use {supported}"
+            if name == "br":
+                message += f", or install brotli for the gateway: {EXTRAS['brotli'].command}"
             raise RequestRefused(415, "unsupported_encoding", message, headers=accepted)
     if len(names) > MOST_ENCODINGS:
         message = f"the body has {len(names)} nested encodings; at most {MOST_ENCODINGS} are supported"
@@ -207,10 +214,19 @@ def _inflate(data: bytes, at: int, window_bits: int) -> Generator[bytes, None, i
 def _unzstd(data: bytes) -> Iterator[bytes]:
     """Decode zstd, frame by frame."""
     _check_frames(data)
-    decoder = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
-    with decoder.stream_reader(data, read_across_frames=True) as reader:
-        while chunk := reader.read(CHUNK):
+    view = memoryview(data)
+    at = 0
+    while at < len(view):
+        decoder = zstd_decoder()
+        while not decoder.eof:
+            # In pieces, because the decoder copies its unused input.
+            piece = view[at : at + PIECE] if decoder.needs_input else b""
+            at += len(piece)
+            chunk = decoder.decompress(piece, CHUNK)
+            if not piece and not chunk and decoder.needs_input and at == len(view):
+                raise _Corrupt("it is truncated")
             yield chunk
+        at -= len(decoder.unused_data)
 
 
 def _check_frames(data: bytes) -> None:
@@ -229,10 +245,11 @@ def _after_frame(data: bytes, at: int, most: int) -> tuple[int, int]:
     magic = data[at : at + 4]
     if len(magic) == 4 and magic[0] & 0xF0 == 0x50 and magic[1:] == _SKIPPED:
         return at + 8 + int.from_bytes(data[at + 4 : at + 8], "little"), 1
-    if magic != zstandard.FRAME_HEADER or at + 5 > len(data):
+    if magic != _FRAME or at + 5 > len(data):
         raise _Corrupt("there is no complete frame where one should be")
-    has_checksum = bool(data[at + 4] & 4)
-    at += zstandard.frame_header_size(data[at : at + _MOST_HEADER])
+    descriptor = data[at + 4]
+    has_checksum = bool(descriptor & 4)
+    at += 5 + _fields_after(descriptor)
     for count in range(1, most + 1):
         header = int.from_bytes(data[at : at + 3], "little")
         is_last, is_run = header & 1, header >> 1 & 3 == 1
@@ -242,9 +259,16 @@ def _after_frame(data: bytes, at: int, most: int) -> tuple[int, int]:
     raise _Corrupt(f"it has more than {MOST_BLOCKS:,} blocks")
 
 
+def _fields_after(descriptor: int) -> int:
+    """Return how many bytes of a frame's header follow its descriptor: window, dictionary, size."""
+    is_single_segment = descriptor >> 5 & 1
+    content_size = (is_single_segment, 2, 4, 8)[descriptor >> 6]
+    return 1 - is_single_segment + (0, 1, 2, 4)[descriptor & 3] + content_size
+
+
 def _unbrotli(data: bytes) -> Iterator[bytes]:
     """Decode brotli: one stream; its decoder refuses data after the end."""
-    decoder = brotli.Decompressor()
+    decoder = brotli_library().Decompressor()
     view = memoryview(data)
     at = 0
     while not decoder.is_finished() or at < len(view):

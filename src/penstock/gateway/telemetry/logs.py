@@ -10,9 +10,11 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
 from traceback import extract_tb
 from typing import TextIO
 
+from penstock.formatting import wrapped
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.turn.verdict import Verdict
 
@@ -22,14 +24,17 @@ _BAD = ("failed", "refused")
 _OURS = "penstock.gateway"
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.DEBUG: "\x1b[2m"}
 _PLAIN = "\x1b[0m"
+_WIDE = 60
+"""Columns from which on the wrapped part of a message is below its beginning."""
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-def set_up(level: str, stream: TextIO | None = None) -> None:
-    """Send every log record of the process to `stream`: readable on a terminal, JSON lines elsewhere."""
+def set_up(level: str, stream: TextIO | None = None, width: Callable[[], int] | None = None) -> None:
+    """Send every log record of the process to `stream`: readable on a terminal, JSON lines elsewhere.
+    `width` returns the columns of the terminal; without it, lines are not wrapped."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(Readable(colour=True) if stream.isatty() else JsonLines())
+    handler.setFormatter(Readable(colour=True, width=width) if stream.isatty() else JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -96,14 +101,19 @@ class JsonLines(_Safe):
 
 
 class Readable(_Safe):
-    """Formats records for people at a terminal."""
+    """Formats records for people at a terminal: one line each, wrapped to its width."""
 
-    def __init__(self, *, colour: bool) -> None:
+    def __init__(self, *, colour: bool, width: Callable[[], int] | None = None) -> None:
         super().__init__()
-        self._colour = colour
+        self._colour, self._width = colour, width
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%H:%M:%S", time.localtime(record.created))
-        line = f"{moment} {record.levelname.lower():<7} {self.message(record)}"
+        start = f"{moment} {record.levelname.lower():<7} "
+        line = start + self.message(record)
+        if self._width is not None:
+            columns = self._width()
+            indent = " " * len(start) if columns >= _WIDE else "  "
+            line = "\n".join(wrapped(self.message(record), columns, indent, first=start))
         colour = _COLOURS.get(record.levelno, "") if self._colour else ""
         return f"{colour}{line}{_PLAIN}" if colour else line
