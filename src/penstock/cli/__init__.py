@@ -30,6 +30,7 @@ COMMANDS = {
     "replay": "replay a recorded turn with this version and show differences",
     "store": "show, prune and export stored responses",
     "usage": "show what keys and models have used: turns, tokens, cost",
+    "completions": "print a script that completes commands and options in a shell",
     "vscode-host": "provide models to an editor over standard input and output",
 }
 """The commands, each with its line in `penstock --help`. A command's module has `configure` and `run`."""
@@ -95,8 +96,8 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
-def build_parser(selected: str = "") -> CommandParser:
-    """Build the parser of `penstock`. Only the selected command gets its options."""
+def build_parser(*selected: str) -> CommandParser:
+    """Build the parser of `penstock`. Only the selected commands get their options."""
     parser = CommandParser(
         prog="penstock",
         description=_DESCRIPTION,
@@ -109,7 +110,7 @@ def build_parser(selected: str = "") -> CommandParser:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, allow_abbrev=False)
         command.formatter_class = argparse.RawDescriptionHelpFormatter
-        if name == selected:
+        if name in selected:
             _module(name).configure(command)
     return parser
 
