@@ -13,10 +13,10 @@ from typing import cast
 
 import pytest
 
+from penstock.store.batch_writer import WriteLimits
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Page, Store, StoredItem, Trace
 from penstock.store.memory import MemoryStore
 from penstock.store.sqlite.store import open_sqlite_store
-from penstock.store.sqlite.writer import WriteLimits
 
 KINDS = ("memory", "sqlite")
 NO_DELAYS = WriteLimits(commit_delay=0, log_delay=0, recent_delay=0)

@@ -106,6 +106,8 @@ class TurnBuffer:
         """Its row is in the file."""
         self.is_lost = False
         """It will never be in the file."""
+        self.is_taken_over = False
+        """Another process has ended it, or runs it."""
         self.size = size_of(opened)
         """Bytes that are not in the file yet."""
         self.changed = ChangeSignal()

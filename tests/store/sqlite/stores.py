@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError, StoreError
+from penstock.store.batch_writer import WriteLimits
 from penstock.store.sqlite.file import BUSY_MS
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
-from penstock.store.sqlite.writer import WriteLimits
 from tests.store.builders import Clock
 
 

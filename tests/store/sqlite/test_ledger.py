@@ -112,7 +112,7 @@ def test_the_size_of_the_ledger_does_not_displace_responses(tmp_path: Path) -> N
             store.settle_turn(ended(started(f"resp_{number}", NOON + number)))
         await store.totals(EVERYTHING, ())
         used = (await store.stats()).bytes
-        size = await store._readers.read(ledger.approximate_bytes)
+        size = await store._writer.do(ledger.approximate_bytes)
         assert used * 0.5 < size < used * 2
 
     use_store(tmp_path / "store.db", check)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.store.batch_writer import WriteLimits
 from penstock.store.contract import LOCAL, LoggedEvent, Trace
 from penstock.store.sqlite import writer
 from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.store import SqliteStore
-from penstock.store.sqlite.writer import WriteLimits
 from tests.store.builders import closed, event, events, incompressible_text, opened, read, trace
 from tests.store.sqlite.stores import fill_disk, free_disk, use_store
 
@@ -191,9 +191,9 @@ def test_a_turn_that_is_given_up_keeps_its_recent_events(tmp_path: Path) -> None
         await write(store, "resp_1", 0, 3)
         running = store._turns["resp_1"]
         store._writer.lose(running)
-        store._retire(running)
+        del store._turns[running.opened.id]
         assert await read(store, "resp_1") == events(0, 3)
-        await store._writer.flush(moves_recent=True)
+        await store._writer.flush_logs()
         assert counts(path) == (0, 1)
         assert await read(store, "resp_1") == events(0, 3)
 
@@ -208,11 +208,11 @@ def test_a_full_disk_loses_no_recent_events(tmp_path: Path) -> None:
         await write(store, "resp_1", 0, 3)
         await fill_disk(store)
         store.log("resp_1", [event(3, incompressible_text(3))])
-        await store._writer.flush(moves_recent=True)
+        await store._writer.flush_logs()
         assert store._writer.is_failing
         assert counts(path) == (1, 0)
         await free_disk(store)
-        await store._writer.flush(moves_recent=True)
+        await store._writer.flush_logs()
         assert counts(path) == (0, 1)
         await store.close("resp_1", closed("resp_1"), patience=30)
         assert await read(store, "resp_1") == [*events(0, 3), event(3, incompressible_text(3))]
@@ -283,7 +283,7 @@ def test_recent_events_that_cannot_be_moved_are_not_tried_without_a_pause(
         await write(store, "resp_1", 0, 2)
         store._writer._has_lost_recent = True
         monkeypatch.setattr(writer, "move_recent", refuse)
-        await store._writer.flush(moves_recent=True)
+        await store._writer.flush_logs()
         await asyncio.sleep(0.05)
         assert 0 < tries <= 4
         monkeypatch.undo()

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from penstock.store.contract import next_store_time
 from penstock.store.sqlite import ledger, queries, statements
-from penstock.store.sqlite.writer import Writer
+from penstock.store.sqlite.writer import SqliteWriter
 
 _BATCH = 200
 """Rows deleted in one transaction: a turn that ends in between does not wait for all of them."""
@@ -72,7 +72,7 @@ def pruning_steps(*, older_than: float, most_bytes: int | None) -> Iterator[Prun
     yield PruningStep(lambda file: statements.release_pages(file, _PAGE_BATCH))
 
 
-async def prune(writer: Writer, *, older_than: float, most_bytes: int | None) -> int:
+async def prune(writer: SqliteWriter, *, older_than: float, most_bytes: int | None) -> int:
     """Delete what is too old or too much; return the number of deleted responses."""
     count = 0
     for step in pruning_steps(older_than=older_than, most_bytes=most_bytes):

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from penstock.store.sqlite.ledger_queue import LedgerQueue
+from penstock.store.ledger_queue import LedgerQueue
 from tests.store.ledger_records import ended, started
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
+from penstock.store.batch_writer import WriteLimits
 from penstock.store.ledger import KeyLimits, TurnFilter
 from penstock.store.sqlite.store import SqliteStore
-from penstock.store.sqlite.writer import WriteLimits
 from tests.store.ledger_records import ended, started
 from tests.store.sqlite.stores import fill_disk, free_disk, stuck_disk, use_store
 
