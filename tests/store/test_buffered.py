@@ -1,4 +1,4 @@
-"""Writing the ledger while the disk is slow or full."""
+"""What is in memory and what is written: discarded ends, and the ledger while the disk is slow or full."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.batch_writer import WriteLimits
+from penstock.store.contract import LOCAL
 from penstock.store.ledger import KeyLimits, TurnFilter
 from penstock.store.sqlite.store import SqliteStore
+from tests.store.builders import done, event, item, opened
 from tests.store.ledger_records import ended, started
 from tests.store.sqlite.stores import fill_disk, free_disk, stuck_disk, use_store
 
@@ -89,5 +91,24 @@ def test_pruning_deletes_many_turns_in_steps(tmp_path: Path) -> None:
             store.settle_turn(ended(started(f"resp_{number}", number)))
         assert await store.prune_ledger(older_than=3600.0) == 2500
         assert (await store.turns(EVERYTHING)).turns == ()
+
+    use_store(tmp_path / "store.db", check)
+
+
+def test_a_response_whose_end_was_discarded_is_returned_as_failed(tmp_path: Path) -> None:
+    """It must not seem to run forever."""
+
+    async def check(store: SqliteStore) -> None:
+        await store.open(opened("resp_1"))
+        store.log("resp_1", [event(0), done(1, 0, "msg_1")])
+        await store.stats()
+        store._writer.lose(store._turns.pop("resp_1"))
+        stored = await store.get(LOCAL, "resp_1")
+        assert stored is not None
+        assert stored.status == "failed"
+        assert item("msg_1").data in stored.response
+        chain = await store.chain(LOCAL, "resp_1")
+        assert chain is not None
+        assert [turn.status for turn in chain] == ["failed"]
 
     use_store(tmp_path / "store.db", check)

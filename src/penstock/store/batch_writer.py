@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -95,6 +95,9 @@ class BatchWriter:
         self.limits = limits
         self.turns: dict[str, TurnBuffer] = {}
         """Turns that are not completely written, in the order in which they were opened."""
+        self.on_written: Callable[[list[TurnBuffer]], None] = lambda _: None
+        """Called with the turns of which something was written."""
+        self.on_taken_over: Callable[[TurnBuffer], None] = lambda _: None
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, TurnBuffer] = {}
         self._gathering: dict[str, TurnBuffer] = {}
@@ -240,6 +243,7 @@ class BatchWriter:
         unwritten: dict[str, TurnBuffer] = {}
         for entry in batch.parts:
             self._finish_part(entry, unwritten)
+        self.on_written([entry.running for entry in batch.parts if entry.outcome is Outcome.WRITTEN])
         if batch.ledger.outcome is not Outcome.WRITTEN:
             self._ledger.put_back(batch.ledger.records)
         return unwritten
@@ -260,9 +264,9 @@ class BatchWriter:
             log_lost(running.opened.id, "refused", "cannot be written to the store")
             self.lose(running)
         else:
-            log_lost(running.opened.id, "taken_over", "was ended by another worker")
+            log_lost(running.opened.id, "taken_over", "was taken over by another worker")
             self.lose(running)
-            running.is_taken_over = True
+            self.on_taken_over(running)
 
     def _start_next(self) -> None:
         """Schedule the next write for what is left."""

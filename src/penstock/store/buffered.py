@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
+from penstock.store.backend import Backend
 from penstock.store.batch_writer import BatchWriter, log_lost
 from penstock.store.contract import (
     RUNNING,
@@ -27,8 +28,10 @@ from penstock.store.contract import (
     StoredResponse,
     StoredTurn,
     Trace,
+    TurnHost,
     page_of,
 )
+from penstock.store.interrupted import end_interrupted
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, wait_briefly
 
@@ -39,79 +42,6 @@ Writer = TypeVar("Writer", bound=BatchWriter)
 
 Reference = tuple[int | StoredItem, str]
 """An item, or its number in the backend; and its id."""
-
-
-class Backend(Protocol):
-    """Reads what is written, and changes what does not belong to a running turn. See `contract.Store` for the
-    methods of the same name."""
-
-    async def response(self, tenant: str, id: str) -> StoredResponse | None: ...
-
-    async def exists(self, tenant: str, id: str) -> bool: ...
-
-    async def events(self, tenant: str, id: str, after: int) -> list[LoggedEvent]:
-        """Return some of the events after a sequence number, or nothing at the end of the log."""
-
-    async def traces(self, tenant: str, id: str) -> list[Trace]: ...
-
-    async def history(self, tenant: str, id: str, *, is_before: bool) -> list[tuple[int, str]]:
-        """Return the numbers and ids of all input items of a response and its chain; with `is_before` also
-        its own output, as the history of a later turn."""
-
-    async def items(self, numbers: list[int]) -> dict[int, StoredItem]: ...
-
-    async def chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
-        """Return the turns that lead to a response; None if it or an earlier one does not exist."""
-
-    async def items_of(self, tenant: str, ids: Sequence[str]) -> dict[str, tuple[StoredItem, bool]]:
-        """Return items by id, and for each whether it is the output of a model."""
-
-    async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]: ...
-
-    async def conversation(self, tenant: str, id: str) -> StoredConversation | None: ...
-
-    async def conversation_items(
-        self, tenant: str, id: str, *, after: str | None, limit: int, newest_first: bool
-    ) -> Page | None: ...
-
-    async def stats(self) -> Stats: ...
-
-    async def open_background(self, turn: Opened) -> None:
-        """Write a new turn, and sync it to the disk."""
-
-    def discard(self, tenant: str, id: str) -> None:
-        """Delete a response soon, without waiting and without reporting the result."""
-
-    async def delete(self, tenant: str, id: str) -> bool: ...
-
-    async def create_conversation(
-        self, tenant: str, conversation: StoredConversation, now: float
-    ) -> None: ...
-
-    async def update_conversation(self, tenant: str, id: str, metadata: bytes, now: float) -> bool: ...
-
-    async def delete_conversation(self, tenant: str, id: str) -> bool: ...
-
-    async def add_items(self, tenant: str, id: str, items: Sequence[StoredItem], now: float) -> bool: ...
-
-    async def delete_item(self, tenant: str, id: str, item_id: str) -> bool: ...
-
-    async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None: ...
-
-    async def advance_time(self, now: float) -> float: ...
-
-    async def prune(self, *, older_than: float, most_bytes: int | None) -> int: ...
-
-    async def admit(self, record: TurnRecord, limits: KeyLimits) -> Exceeded | None: ...
-
-    async def turns(self, filter: TurnFilter, *, after: str, limit: int) -> TurnPage: ...
-
-    async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]: ...
-
-    async def prune_ledger(self, *, older_than: float) -> int: ...
-
-    async def aclose(self) -> list[str]:
-        """Write what is waiting, and close; return the ids of turns that could not be written."""
 
 
 class BufferedStore(Generic[Writer]):
@@ -135,12 +65,11 @@ class BufferedStore(Generic[Writer]):
             raise StoreError(StoreError.CLOSED, "the store is closed")
         if turn.id in self._turns:
             raise StoreError(StoreError.DUPLICATE, f"a turn with the id {turn.id!r} is already running")
+        running = self._buffer(turn)
         if turn.is_background:
-            await self._write_now(turn, patience)
-        running = self._turns[turn.id] = TurnBuffer(turn)
-        if turn.is_background:
-            running.is_stored, running.size = True, 0
-            running.reasoning_memory.clear()
+            await self._write_now(running, patience)
+        self._turns[turn.id] = running
+        if running.is_stored:
             return True
         self._writer.queued += running.size
         self._writer.schedule(running)
@@ -148,12 +77,16 @@ class BufferedStore(Generic[Writer]):
             await wait_briefly(running.row_write, patience)
         return running.is_stored
 
-    async def _write_now(self, turn: Opened, patience: float) -> None:
+    def _buffer(self, turn: Opened) -> TurnBuffer:
+        return TurnBuffer(turn)
+
+    async def _write_now(self, running: TurnBuffer, patience: float) -> None:
         """Write and sync the row of a turn, or raise. This tries even if the last write failed: without
         other turns, nothing else would notice that the store has recovered."""
+        turn = running.opened
         try:
             async with asyncio.timeout(patience):
-                await self._backend.open_background(turn)
+                await self._backend.open_background(turn, running.token)
         except (TimeoutError, asyncio.CancelledError) as error:
             # The write may be running already, and succeed: then the row is deleted again.
             self._backend.discard(turn.tenant, turn.id)
@@ -161,6 +94,7 @@ class BufferedStore(Generic[Writer]):
                 message = "the store did not write the turn in time"
                 raise StoreError(StoreError.LATE, message) from None
             raise
+        running.mark_stored()
 
     def log(self, id: str, events: Sequence[LoggedEvent], *, soon: bool = False) -> None:
         running = self._turns.get(id)
@@ -230,6 +164,15 @@ class BufferedStore(Generic[Writer]):
                 log_lost(running.opened.id, "given_up", "is lost: too much data is waiting to be written")
                 self._writer.lose(running)
 
+    def attach(self, host: TurnHost) -> None:
+        """Do nothing: no other worker shares this store."""
+
+    async def start(self, id: str) -> bool:
+        return id in self._turns
+
+    async def cancel(self, tenant: str, id: str) -> bool:  # noqa: ARG002 - no other worker runs it
+        return False
+
     # Responses
 
     async def get(self, tenant: str, id: str) -> StoredResponse | None:
@@ -238,7 +181,14 @@ class BufferedStore(Generic[Writer]):
             if running.end is not None:  # Do not report an end that a crash could undo.
                 await self._wait_for_end(running, _PATIENCE)
             return running.response()
-        return await self._backend.response(tenant, id)
+        stored = await self._backend.response(tenant, id)
+        return await self._interrupted(stored) if stored and stored.status in RUNNING else stored
+
+    async def _interrupted(self, stored: StoredResponse) -> StoredResponse:
+        """Return a response whose end could not be written and was discarded."""
+        log = [event async for event in self.events(stored.tenant, stored.id)]
+        end = end_interrupted(stored.id, stored.response, log).end
+        return replace(stored, status=end.status, response=end.response)
 
     async def delete(self, tenant: str, id: str) -> bool:
         running = self._turn(tenant, id)
@@ -304,6 +254,11 @@ class BufferedStore(Generic[Writer]):
         return list(reversed(turns.values()))
 
     async def chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
+        turns = await self._stored_chain(tenant, id)
+        return None if turns is None else [*map(discarded_as_failed, turns)]
+
+    async def _stored_chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
+        """Return a chain when those of its turns have ended that this process runs."""
         turns = self._unwritten_chain(tenant, id)
         first = turns[0].opened.previous_id if turns else id
         # Turns in memory take precedence: their rows may be outdated by the time they are read.
@@ -317,7 +272,7 @@ class BufferedStore(Generic[Writer]):
                 await turn.finished.wait()
                 if turn.end is None:  # The store was closed while it ran.
                     return None
-        return [_turn_of(turn) for turn in chain]
+        return [turn.turn() if isinstance(turn, TurnBuffer) else turn for turn in chain]
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
         output, input = (
@@ -435,8 +390,6 @@ def _id_of(reference: Reference) -> str:
     return reference[1]
 
 
-def _turn_of(link: TurnBuffer | StoredTurn) -> StoredTurn:
-    if isinstance(link, TurnBuffer):
-        return link.turn()
-    # It is not running, so its end could not be written and was discarded.
-    return replace(link, status="failed") if link.status in RUNNING else link
+def discarded_as_failed(turn: StoredTurn) -> StoredTurn:
+    """Return a turn that nobody runs: if it has no end, that could not be written and was discarded."""
+    return replace(turn, status="failed") if turn.status in RUNNING else turn

@@ -161,12 +161,33 @@ class Stats(Struct, frozen=True):
     bytes: int
 
 
+class TurnHost(Protocol):
+    """Runs the turns of a store in this process; the store calls it on the event loop."""
+
+    def cancel(self, tenant: str, id: str) -> None:
+        """Cancel a turn of this worker: another worker was asked to."""
+
+    def lose(self, tenant: str, id: str) -> None:
+        """End a turn of this worker: another worker has taken it over, and nothing of it is stored any
+        more."""
+
+    def followed(self, tenant: str, id: str, is_followed: bool) -> None:
+        """Note whether clients of other workers follow a turn of this worker."""
+
+    def start(self, turn: Opened) -> bool:
+        """Run a background turn that was stored by a worker that died before it called an upstream. Return
+        False if that is not possible: the turn then ends as failed."""
+
+
 class Store(Ledger, Protocol):
     """Stores turns, conversations and the ledger. For an unknown id, methods return None, False or nothing.
 
     Use it from one event loop. Methods that change something other than a running turn raise `StoreError`
     when the change could not be written.
     """
+
+    def attach(self, host: TurnHost) -> None:
+        """Let a host run the turns of this worker, if several workers share the store."""
 
     # Running turns
 
@@ -202,6 +223,15 @@ class Store(Ledger, Protocol):
         False if that took longer than `patience` seconds, or failed: a diagnostic then informs the client
         (decision 17). In either case the turn has ended and is retrieved with its end. Return False as well
         if the turn is not running."""
+
+    async def start(self, id: str) -> bool:
+        """Record that the upstream of a background turn may be called from now on: if its worker dies, it is
+        not started again. Return False if another worker has taken the turn over. Raise `StoreError` if that
+        cannot be recorded."""
+
+    async def cancel(self, tenant: str, id: str) -> bool:
+        """Ask the worker that runs a turn to cancel it; return False if no other worker runs it. The end of
+        its log shows when it has ended."""
 
     # Responses
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.store.contract import Closed, LoggedEvent, StoredItem
-from penstock.stream.recovery import recover
+from penstock.stream.recovery import RESTARTED, recover
 
 _log = logging.getLogger("penstock.store")
 
@@ -23,17 +23,17 @@ class InterruptedTurn(Struct, frozen=True):
 
 
 def end_interrupted(
-    id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0
+    id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0, *, code: str = RESTARTED
 ) -> InterruptedTurn:
     """End a turn as its log shows, or else as failed. `response` is the first snapshot, `events` the log."""
     log: list[tuple[int, bytes]] = []
     try:
         log.extend((event.sequence, event.data) for event in events)
-        recovered = recover(id, response, log)
+        recovered = recover(id, response, log, code)
     except Exception:
         # A log that cannot be read must not keep the store from opening: the turn ends without its output.
         _log.exception("cannot recover the output of an interrupted turn", extra={"response_id": id})
-        recovered = recover(id, response, [(log[-1][0], b"")] if log else [])
+        recovered = recover(id, response, [(log[-1][0], b"")] if log else [], code)
     missing = [
         LoggedEvent(event["sequence_number"], now, msgspec.json.encode(event)) for event in recovered.events
     ]

@@ -24,6 +24,7 @@ from penstock.store.contract import (
     StoredResponse,
     StoredTurn,
     Trace,
+    TurnHost,
     next_store_time,
     page_of,
 )
@@ -154,6 +155,15 @@ class MemoryStore(MemoryLedger):
         if turn.conversation_id is not None:
             await self.add_items(turn.tenant, turn.conversation_id, (*turn.input, *end.output))
         return True
+
+    def attach(self, host: TurnHost) -> None:
+        """Do nothing: no other worker shares this store."""
+
+    async def start(self, id: str) -> bool:
+        return id in self._running
+
+    async def cancel(self, tenant: str, id: str) -> bool:  # noqa: ARG002 - no other worker runs it
+        return False
 
     # Responses
 

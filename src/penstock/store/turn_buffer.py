@@ -26,6 +26,7 @@ class UnwrittenPart(Struct, frozen=True, kw_only=True):
     """The part of one turn that one commit writes."""
 
     turn: Opened
+    token: str
     is_new: bool
     events: Sequence[LoggedEvent]
     traces: Sequence[Trace]
@@ -89,8 +90,10 @@ async def wait_briefly(done: asyncio.Future[Any], seconds: float) -> None:
 class TurnBuffer:
     """One turn. "In the file" means in the file or wherever else the store writes."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, token: str = "") -> None:
         self.opened = opened
+        self.token = token
+        """The claim token by which this worker holds the turn; empty if no other worker shares the store."""
         self.end: Closed | None = None
         self.ended_at = 0.0
         self.events: list[LoggedEvent] = []
@@ -106,8 +109,6 @@ class TurnBuffer:
         """Its row is in the file."""
         self.is_lost = False
         """It will never be in the file."""
-        self.is_taken_over = False
-        """Another process has ended it, or runs it."""
         self.size = size_of(opened)
         """Bytes that are not in the file yet."""
         self.changed = ChangeSignal()
@@ -154,6 +155,7 @@ class TurnBuffer:
     def take(self) -> UnwrittenPart:
         return UnwrittenPart(
             turn=self.opened,
+            token=self.token,
             is_new=not self.is_stored,
             events=self.events[:],
             traces=self.traces[:],
@@ -177,6 +179,11 @@ class TurnBuffer:
         for key, data in part.reasoning_memory.items():
             if self.reasoning_memory.get(key) is data:
                 del self.reasoning_memory[key]
+
+    def mark_stored(self) -> None:
+        """Note that everything so far is in the file."""
+        self.is_stored, self.size = True, 0
+        self.reasoning_memory.clear()
 
     def take_log(self) -> UnwrittenLog:
         return UnwrittenLog(self.opened.tenant, self.opened.id, self.events[self.recent_events :])

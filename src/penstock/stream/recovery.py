@@ -43,8 +43,12 @@ from penstock.protocol.events import (
 )
 
 RESTARTED = "gateway_restarted"
-"""The error code of a recovered response."""
-_MESSAGE = "the gateway was stopped before the response was complete; the output so far is stored"
+WORKER_LOST = "worker_lost"
+INTERRUPTIONS = {
+    RESTARTED: "the gateway was stopped before the response was complete; the output so far is stored",
+    WORKER_LOST: "the worker that ran the response died before it was complete; the output so far is stored",
+}
+"""The error codes of recovered responses, with their messages (decision 33)."""
 
 _CREATED, _FAILED = "response.created", "response.failed"
 _ITEM_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
@@ -61,9 +65,11 @@ class Recovered(Struct, frozen=True):
     """In order, with sequence numbers; the last is terminal. Empty if the log has a terminal event."""
 
 
-def recover(response_id: str, first_snapshot: bytes, log: Iterable[tuple[int, bytes]]) -> Recovered:
-    """Rebuild a response. `log` has the sequence number and the JSON of each event, in order, with or without
-    gaps."""
+def recover(
+    response_id: str, first_snapshot: bytes, log: Iterable[tuple[int, bytes]], code: str = RESTARTED
+) -> Recovered:
+    """Rebuild a response that was interrupted for the reason `code`. `log` has the sequence number and the
+    JSON of each event, in order, with or without gaps."""
     output, last = RecoveredOutput(), -1
     for sequence, data in log:
         last, event = sequence, _read(data)
@@ -76,7 +82,7 @@ def recover(response_id: str, first_snapshot: bytes, log: Iterable[tuple[int, by
     failed = {
         **snapshot,
         "status": TERMINAL[_FAILED],
-        "error": msgspec.to_builtins(ResponseError(code=RESTARTED, message=_MESSAGE)),
+        "error": msgspec.to_builtins(ResponseError(code=code, message=INTERRUPTIONS[code])),
         "output": output.items,
     }
     events.append({"type": _FAILED, "response": failed})

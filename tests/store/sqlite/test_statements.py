@@ -25,6 +25,7 @@ def part(id: str = "resp_1", *input: str, **fields: object) -> UnwrittenPart:
     assert isinstance(conversation, str | None)
     empty = UnwrittenPart(
         turn=opened(id, *input, previous=previous, conversation=conversation),
+        token="",
         is_new=True,
         events=[],
         traces=[],

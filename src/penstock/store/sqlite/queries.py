@@ -6,10 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from penstock.store.contract import (
-    RUNNING,
     LoggedEvent,
     Page,
     Stats,
@@ -20,7 +17,6 @@ from penstock.store.contract import (
     Trace,
     page_of,
 )
-from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
 from penstock.store.sqlite.recent import recent_events
 
@@ -82,15 +78,9 @@ _CONVERSATION = "SELECT number, id, created_at, metadata FROM conversations WHER
 
 
 def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResponse | None:
-    """Return a response whose turn is no longer running in this process."""
+    """Return a response as it is in the file."""
     row = connection.execute(_RESPONSE, (tenant, id)).fetchone()
-    if row is None:
-        return None
-    stored = response_of(row)
-    if stored.status in RUNNING:  # Its end could not be written and was discarded.
-        end = end_interrupted(id, stored.response, _whole_log(connection, tenant, id)).end
-        return replace(stored, status=end.status, response=end.response)
-    return stored
+    return response_of(row) if row is not None else None
 
 
 def response_of(row: tuple[Any, ...]) -> StoredResponse:
@@ -132,13 +122,6 @@ def events(connection: sqlite3.Connection, tenant: str, id: str, after: int) -> 
     finally:
         if connection.in_transaction:  # an error of the disk may have ended it
             connection.execute("COMMIT")
-
-
-def _whole_log(connection: sqlite3.Connection, tenant: str, id: str) -> Iterator[LoggedEvent]:
-    after = -1
-    while some := events(connection, tenant, id, after):
-        yield from some
-        after = some[-1].sequence
 
 
 def traces(connection: sqlite3.Connection, tenant: str, id: str) -> list[Trace]:

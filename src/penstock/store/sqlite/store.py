@@ -108,7 +108,7 @@ class SqliteBackend:
 
     # Changing
 
-    async def open_background(self, turn: Opened) -> None:
+    async def open_background(self, turn: Opened, token: str) -> None:  # noqa: ARG002 - one process
         await self._writer.do(partial(statements.begin_background, turn=turn))
 
     def discard(self, tenant: str, id: str) -> None:
