@@ -94,7 +94,8 @@ class Backend(Protocol):
     async def prune_ledger(self, *, older_than: float) -> int: ...
 
     async def aclose(self) -> list[str]:
-        """Write what is waiting, and close; return the ids of turns that could not be written."""
+        """Write what is waiting, and close; return the ids of turns that could not be written. If several
+        workers share the store, this one leaves: turns that it still runs are orphans."""
 
 
 # For stores that several workers share
@@ -150,6 +151,3 @@ class WorkerBackend(Protocol):
     async def start(self, tenant: str, id: str, token: str) -> bool:
         """Record that the upstream of a turn may be called from now on; return False if the turn has been
         taken over."""
-
-    async def leave(self, worker: str) -> None:
-        """Remove a worker, which has no running turns any more."""

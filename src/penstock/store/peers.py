@@ -155,12 +155,11 @@ class Peers:
         self._host = host
 
     async def aclose(self) -> None:
+        """Stop looking after turns. The backend removes this worker when it is closed."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._bus.aclose()
-        with suppress(StoreError):
-            await self._backend.leave(self.worker)
 
     # Turns of other workers
 

@@ -141,7 +141,5 @@ class SharedStore(BufferedStore[BatchWriter]):
         await self.close(turn.id, interrupted.end)
 
     async def aclose(self) -> list[str]:
-        try:
-            return await super().aclose()
-        finally:
-            await self._peers.aclose()
+        await self._peers.aclose()
+        return await super().aclose()
