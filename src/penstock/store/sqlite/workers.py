@@ -27,7 +27,7 @@ SELECT response FROM running WHERE worker NOT IN (SELECT id FROM workers WHERE l
 """
 _ORPHAN = """
 SELECT responses.tenant, responses.id, created_at, status, previous_id, responses.conversation_id,
-    is_background, accent, request, response, is_started,
+    is_background, accent, request, responses.response, is_started,
     (SELECT ifnull(max(last), -1) FROM events WHERE events.response = responses.number)
 FROM responses JOIN running ON running.response = responses.number WHERE number = ?
 """
