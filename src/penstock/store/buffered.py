@@ -164,8 +164,18 @@ class BufferedStore(Generic[Writer]):
                 log_lost(running.opened.id, "given_up", "is lost: too much data is waiting to be written")
                 self._writer.lose(running)
 
+    @property
+    def is_unavailable(self) -> bool:
+        return False
+
     def attach(self, host: TurnHost) -> None:
         """Do nothing: no other worker shares this store."""
+
+    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:  # noqa: ARG002
+        return None
+
+    async def release(self, tenant: str, key: str) -> None:
+        """Do nothing: no other worker could hold it."""
 
     async def start(self, id: str) -> bool:
         return id in self._turns

@@ -151,6 +151,11 @@ class Peers:
         self._bus.listen(self.worker, self._receive, self._something_changed)
         self._task = asyncio.create_task(self._run())
 
+    @property
+    def has_contact(self) -> bool:
+        """Whether the store could be reached at the last look."""
+        return self._contact_since is not None
+
     def attach(self, host: TurnHost) -> None:
         self._host = host
 

@@ -49,7 +49,7 @@ _LONGEST_MONTH = 31
 
 _NAMES = ", ".join(COLUMNS)
 _MARKS = ", ".join("?" * (len(COLUMNS) + 2))
-_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in (*COLUMNS, "search") if name != "id")
+_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in (*COLUMNS, "search", "worker") if name != "id")
 _WRITE = f"""
 INSERT INTO turns ({_NAMES}, search, worker) VALUES ({_MARKS})
 ON CONFLICT (id) DO UPDATE SET {_CHANGES} WHERE turns.ended_at IS NULL
@@ -146,7 +146,10 @@ def settle_interrupted(
     """Settle the turns whose worker died while they ran; return their number. Nothing is known of their
     usage. `living` are the workers that still run turns."""
     marks = ", ".join("?" * len(living))
-    query = f"SELECT {_NAMES} FROM turns WHERE ended_at IS NULL AND worker NOT IN ({marks})"
+    query = f"""
+    SELECT {_NAMES} FROM turns
+    WHERE ended_at IS NULL AND worker NOT IN ({marks}) AND id NOT IN (SELECT id FROM running)
+    """
     rows = connection.execute(query, living).fetchall()
     records = [
         replace(

@@ -46,8 +46,8 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         set_initial_time(connection, clock())  # before interrupted turns get an end time from the clock
         move_recent(connection)
         count = statements.end_unfinished(connection, clock())
-        settle_interrupted(connection, clock())
         forget_all(connection)
+        settle_interrupted(connection, clock())
         connection.execute("COMMIT")
     except BaseException:
         connection.close()

@@ -218,6 +218,14 @@ STEPS: Sequence[str] = (
     CREATE INDEX running_by_worker ON running (worker);
     CREATE INDEX running_by_conversation ON running (tenant, conversation_id);
 
+    CREATE TABLE held_keys (
+        tenant TEXT NOT NULL,
+        key TEXT NOT NULL,
+        worker TEXT NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (tenant, key)
+    ) WITHOUT ROWID;
+
     ALTER TABLE turns ADD COLUMN worker TEXT NOT NULL DEFAULT '';
     """,
 )

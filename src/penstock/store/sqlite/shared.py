@@ -126,6 +126,14 @@ class SharedSqliteBackend(SqliteBackend):
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         return await self._writer.do(partial(workers.request_cancel, tenant=tenant, id=id), is_synced=False)
 
+    async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
+        job = partial(workers.hold, tenant=tenant, key=key, worker=worker, data=data)
+        return await self._writer.do(job, is_synced=False)
+
+    async def release(self, tenant: str, key: str, worker: str) -> None:
+        job = partial(workers.release_key, tenant=tenant, key=key, worker=worker)
+        await self._writer.do(job, is_synced=False)
+
     async def start(self, tenant: str, id: str, token: str) -> bool:  # noqa: ARG002 - tokens are unique
         return await self._writer.do(partial(workers.start, token=token))
 

@@ -94,6 +94,24 @@ def request_cancel(connection: sqlite3.Connection, tenant: str, id: str) -> str 
     return owner(connection, tenant, id)
 
 
+# Keys
+
+
+def hold(connection: sqlite3.Connection, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
+    query = "SELECT worker, data FROM held_keys WHERE tenant = ? AND key = ?"
+    row = connection.execute(query, (tenant, key)).fetchone()
+    if row is not None and row[0] in living(connection):
+        holder: bytes = row[1]
+        return holder
+    connection.execute("INSERT OR REPLACE INTO held_keys VALUES (?, ?, ?, ?)", (tenant, key, worker, data))
+    return None
+
+
+def release_key(connection: sqlite3.Connection, tenant: str, key: str, worker: str) -> None:
+    query = "DELETE FROM held_keys WHERE tenant = ? AND key = ? AND worker = ?"
+    connection.execute(query, (tenant, key, worker))
+
+
 # Workers
 
 
@@ -108,8 +126,8 @@ def leave(connection: sqlite3.Connection, worker: str) -> None:
 
 def forget_all(connection: sqlite3.Connection) -> None:
     """Remove all workers and their claims: no process uses the file."""
-    connection.execute("DELETE FROM workers")
-    connection.execute("DELETE FROM running")
+    for table in ("workers", "running", "held_keys"):
+        connection.execute(f"DELETE FROM {table}")
 
 
 def claimed(connection: sqlite3.Connection, worker: str) -> list[ClaimedTurn]:
@@ -160,6 +178,7 @@ def forget_dead(connection: sqlite3.Connection) -> None:
     """Remove workers whose lease has expired and whose turns have been taken over."""
     query = "DELETE FROM workers WHERE lease_until < ? AND id NOT IN (SELECT worker FROM running)"
     connection.execute(query, (clock(),))
+    connection.execute("DELETE FROM held_keys WHERE worker NOT IN (SELECT id FROM workers)")
 
 
 def living(connection: sqlite3.Connection) -> list[str]:
