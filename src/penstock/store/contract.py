@@ -276,6 +276,9 @@ class Store(Ledger, Protocol):
         A gap between two sequence numbers shows where events were dropped (`StoredResponse.dropped`).
         """
 
+    async def events_so_far(self, tenant: str, id: str) -> list[LoggedEvent]:
+        """Return the log as far as it is known here, without waiting for more."""
+
     async def traces(self, tenant: str, id: str) -> list[Trace]: ...
 
     # Chains and items

@@ -199,6 +199,10 @@ class MemoryStore(MemoryLedger):
                 after = event.sequence
                 yield event
 
+    async def events_so_far(self, tenant: str, id: str) -> list[LoggedEvent]:
+        found = self._find(tenant, id)
+        return found.events[:] if found is not None else []
+
     async def traces(self, tenant: str, id: str) -> list[Trace]:
         found = self._find(tenant, id)
         return found.traces[:] if found is not None else []

@@ -149,9 +149,7 @@ class SharedStore(BufferedStore[BatchWriter]):
             and self._host.start(turn, orphan.last_sequence)
         ):
             return
-        log: list[LoggedEvent] = []
-        while some := await self._backend.events(turn.tenant, turn.id, log[-1].sequence if log else -1):
-            log += some
+        log = await self._stored_log(turn.tenant, turn.id)
         interrupted = end_interrupted(turn.id, turn.response, log, self._clock(), code=WORKER_LOST)
         self.log(turn.id, interrupted.events)
         await self.close(turn.id, interrupted.end)

@@ -25,7 +25,7 @@ from penstock.gateway.settings import MIB
 from penstock.gateway.turn.stop_reasons import CLIENT_DISCONNECTED, CLIENT_STALLED
 from penstock.store import bounded_memory
 from penstock.store.contract import Store, StoredResponse
-from penstock.stream.recovery import RESTARTED
+from penstock.stream.recovery import INTERRUPTIONS
 
 HEADER = "idempotency-key"
 LONGEST_KEY = 255
@@ -171,7 +171,7 @@ def _is_free(stored: StoredResponse) -> bool:
     """Return whether the key of an ended response can be used again."""
     if stored.status == "failed":
         end = msgspec.json.decode(stored.response, type=_End)
-        return not end.output and (end.error is None or end.error.code != RESTARTED)
+        return not end.output and (end.error is None or end.error.code not in INTERRUPTIONS)
     if stored.status == "cancelled":
         return msgspec.json.decode(stored.verdict or b"{}", type=_Coded).code in _DISCONNECTED
     return False
