@@ -26,6 +26,7 @@ from penstock.store.contract import (
     Trace,
 )
 from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
+from penstock.store.packing import item_of
 from penstock.store.sqlite import ledger, queries
 from penstock.store.sqlite.file import (
     BUSY_MS,
@@ -34,7 +35,6 @@ from penstock.store.sqlite.file import (
     connect_existing,
     prepare_for_writing,
 )
-from penstock.store.sqlite.packing import item_of
 from penstock.store.sqlite.pruning import pruning_steps, store_time
 from penstock.store.sqlite.schema import STEPS, check
 
