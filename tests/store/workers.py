@@ -14,11 +14,13 @@ import pytest
 
 from penstock.store.contract import Opened
 from penstock.store.peers import PeerTimes
+from penstock.store.postgres.store import open_postgres_store
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store
 from tests.store.builders import NO_DELAYS
+from tests.store.postgres.cluster import empty, shared_cluster
 
-SHARED_KINDS = ("sqlite-shared",)
+SHARED_KINDS = ("sqlite-shared", pytest.param("postgres", marks=pytest.mark.store))
 FAST = PeerTimes(lease=0.4, tick=0.05)
 """Death is noticed within a second."""
 
@@ -52,7 +54,11 @@ class NotingHost:
 @asynccontextmanager
 async def shared_place(kind: str, folder: Path) -> AsyncIterator[OpenWorker]:
     """Prepare a place for a store, and yield a function that opens it for one more worker."""
-    assert kind in SHARED_KINDS
+    if kind == "postgres":
+        url = shared_cluster().url()
+        await empty(url)
+        yield lambda: open_postgres_store(url, bounds=NO_DELAYS, times=FAST)
+        return
     lock = await asyncio.to_thread(hold_file, folder / "store.db")
 
     async def open_worker() -> SharedStore:

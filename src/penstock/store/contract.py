@@ -90,6 +90,8 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     the end of a finished one, is not written yet."""
     accent: str = ""
     """The accent that the turn was made for; "" if an older version stored it."""
+    has_log: bool = True
+    """False if its log was deleted before it: logs may be kept for a shorter time."""
 
 
 class LoggedEvent(Struct, frozen=True, gc=False, array_like=True):
