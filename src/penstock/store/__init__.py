@@ -1,8 +1,8 @@
 """The store: responses, their items, their event logs, and conversations.
 
 Start at `contract`, the interface. `memory` implements it in memory, `sqlite` in a file, `postgres` in a
-database; `open_store` and `open_archive` choose between them. `keeper` writes a turn to a store while it runs, `turn_buffer` holds what
-is not written yet, `interrupted` ends turns whose process died.
+database; `open_store` and `open_archive` choose between them. `keeper` writes a turn to a store while it
+runs, `turn_buffer` holds what is not written yet, `interrupted` ends turns whose process died.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ async def remember(connection: DatabaseConnection, tenant: str, id: str, key: st
 
 _ADD_TO_CONVERSATIONS = """
 WITH changed AS (
-    UPDATE penstock.conversations SET changed_at = greatest(changed_at, given.now), size = conversations.size + given.size
+    UPDATE penstock.conversations
+    SET changed_at = greatest(changed_at, given.now), size = conversations.size + given.size
     FROM unnest($5::bigint[], $6::double precision[], $7::bigint[]) AS given (number, now, size)
     WHERE conversations.number = given.number
 )
