@@ -44,7 +44,7 @@ class NotingHost:
     def followed(self, tenant: str, id: str, is_followed: bool) -> None:  # noqa: ARG002
         self.follows.append((id, is_followed))
 
-    def start(self, turn: Opened, last_sequence: int) -> bool:  # noqa: ARG002
+    async def start(self, turn: Opened, last_sequence: int) -> bool:  # noqa: ARG002
         self.started.append(turn)
         return self._can_start
 

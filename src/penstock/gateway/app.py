@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from penstock.gateway.api.background import start_stored
 from penstock.gateway.api.status import SUPPORTED
 from penstock.gateway.api.websocket import Socket
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
@@ -19,6 +20,7 @@ from penstock.gateway.settings import ClientKey
 from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
+from penstock.gateway.turn.host import GatewayTurnHost
 from penstock.net.server.channels import HttpChannel, SocketChannel
 
 _EXPOSED = (
@@ -34,6 +36,7 @@ class GatewayApp:
 
     def __init__(self, gateway: Gateway, routes: Routes | None = None) -> None:
         self.gateway = gateway
+        gateway.store.attach(GatewayTurnHost(gateway, start_stored))
         self._router = self._routes(routes or {})
 
     def _routes(self, more: Routes) -> Router:

@@ -142,6 +142,7 @@ class Peers:
         self._contact_since: float | None = None
         """Since when every renewal has succeeded."""
         self._task: asyncio.Task[None] | None = None
+        self._adopting: set[asyncio.Task[None]] = set()
         self._wake_up = asyncio.Event()
 
     async def start(self) -> None:
@@ -163,7 +164,7 @@ class Peers:
         """Stop looking after turns. The backend removes this worker when it is closed."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.gather(self._task, *self._adopting, return_exceptions=True)
         await self._bus.aclose()
 
     # Turns of other workers
@@ -378,7 +379,9 @@ class Peers:
                 "a worker died: one of its turns was taken over",
                 extra=_fields(WORKER_LOST, response_id=orphan.turn.id),
             )
-            await self._adopt(orphan)
+            task = asyncio.create_task(self._adopt(orphan))
+            self._adopting.add(task)
+            task.add_done_callback(self._adopting.discard)
         await self._backend.settle_orphans(WORKER_LOST)
 
 

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
+from msgspec.structs import replace
+
+from penstock.errors import StoreError
+from penstock.fairness import run_heavy
+from penstock.gateway.api.compact import prepare_any
 from penstock.gateway.api.retrieve import accented, stream_response
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.history.chains import read_items
+from penstock.gateway.history.resolve import complete
+from penstock.gateway.http.exchange import ClientRequest, Exchange, NoClient
 from penstock.gateway.refusals import refusal_for
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.turn.outlets import LiveOutlet
-from penstock.gateway.turn.prepare import Prepared
+from penstock.gateway.turn.prepare import Prepared, StoredStart
 from penstock.gateway.turn.run import admit_turn, close_turn, run_turn
+from penstock.gateway.turn.stop_reasons import TAKEN_OVER
+from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import conclude
 from penstock.protocol.events import Event
+from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
-from penstock.protocol.wire import encode
+from penstock.protocol.wire import encode, parse, read
+from penstock.store.contract import LOCAL, Opened
 from penstock.stream.accents import ACCENTS
 
 
@@ -77,7 +91,73 @@ async def _run(
         accepted.set_result(refused)
         return
     accepted.set_result(prepared.machine.snapshot)
-    await run_turn(gateway, prepared, LogOutlet(prepared), exchange)
+    await _run_accepted(gateway, prepared, exchange)
+
+
+async def _run_accepted(gateway: Gateway, prepared: Prepared, exchange: ClientRequest) -> None:
+    """Run a turn that is in the store and in the ledger. Before its upstream is called, the store must know
+    that it will be: if this worker dies, the turn must not be started again (decision 33)."""
+    is_ours = False
+    try:
+        is_ours = await _is_started(gateway, prepared.turn.id)
+    finally:
+        if not is_ours:  # another worker has taken it over
+            prepared.turn.stop(TAKEN_OVER)
+        await run_turn(gateway, prepared, LogOutlet(prepared), exchange)
+
+
+async def _is_started(gateway: Gateway, id: str) -> bool:
+    """Record the start of a turn; wait for the store if it cannot be reached, unless the gateway stops."""
+    while not gateway.is_draining:
+        with suppress(StoreError):
+            return await gateway.store.start(id)
+        await asyncio.sleep(_RETRY)
+    return True
+
+
+_RETRY = 1.0
+"""Seconds between attempts to record a start."""
+
+
+# Turns that other workers have accepted
+
+
+async def start_stored(gateway: Gateway, turn: Opened, last_sequence: int) -> bool:
+    """Run a background turn that was accepted by a worker that died before it called an upstream. Return
+    False if that is not possible."""
+    exchange = ClientRequest(NoClient(f"accent={turn.accent}"))
+    try:
+        key = _key_of(gateway, turn.tenant)
+        request = read(parse(turn.request), CreateResponse)
+        request = replace(request, input=read_items(turn.input))
+        weight = sum(len(item.data) for item in turn.input)
+        resolved = await complete(gateway, key, request, weight)
+        prepared = await run_heavy(
+            resolved.weight,
+            prepare_any,
+            gateway,
+            exchange,
+            key,
+            resolved,
+            Stopwatch(gateway.services.clock),
+            stored=StoredStart(turn, last_sequence),
+        )
+        await admit_turn(gateway, prepared, exchange)
+        await prepared.keeper.keep(prepared.machine.start(queued=True))
+    except Exception as error:
+        log_refused(refusal_for(error, exchange.request_id), "POST", "responses", exchange.request_id)
+        return False
+    gateway.run_in_background(_run_accepted(gateway, prepared, exchange))
+    return True
+
+
+def _key_of(gateway: Gateway, tenant: str) -> ClientKey | None:
+    """Return the key with the name of a tenant; raise `RequestRefused` if there is none any more."""
+    keys = gateway.services.settings.keys
+    key = next((each for each in keys if each.name == tenant), None)
+    if (key is None) != (tenant == LOCAL and not keys) or gateway.is_draining:
+        raise RequestRefused(401, "authentication_error", "the key of this turn was removed")
+    return key
 
 
 def _refuse(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.turn.stop_reasons import CANCELLED, TAKEN_OVER
@@ -12,7 +12,9 @@ from penstock.store.contract import Opened
 class GatewayTurnHost:
     """See `penstock.store.contract.TurnHost`. `start_stored` runs a background turn of a dead worker."""
 
-    def __init__(self, gateway: Gateway, start_stored: Callable[[Gateway, Opened, int], bool]) -> None:
+    def __init__(
+        self, gateway: Gateway, start_stored: Callable[[Gateway, Opened, int], Awaitable[bool]]
+    ) -> None:
         self._gateway, self._start_stored = gateway, start_stored
 
     def cancel(self, tenant: str, id: str) -> None:
@@ -26,5 +28,5 @@ class GatewayTurnHost:
     def followed(self, tenant: str, id: str, is_followed: bool) -> None:
         self._gateway.followers.follow_elsewhere((tenant, id), is_followed)
 
-    def start(self, turn: Opened, last_sequence: int) -> bool:
-        return self._start_stored(self._gateway, turn, last_sequence)
+    async def start(self, turn: Opened, last_sequence: int) -> bool:
+        return await self._start_stored(self._gateway, turn, last_sequence)
