@@ -20,7 +20,7 @@ _LINE_END = b"\r\n"
 _BLANK = _BOM + b" \t" + _LINE_END
 
 
-class OneDocument(UsageError):
+class OneDocument(UsageError):  # noqa: N818 - named after what was found
     """The input is one JSON document, not a stream."""
 
 
