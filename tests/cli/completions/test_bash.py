@@ -32,6 +32,9 @@ ALL_PRESETS = " ".join(sorted(PRESETS))
         ("penstock serve --log-level = info --dialect r", "responses"),
         ("penstock serve --model ser", ""),
         ("penstock translate --accent ", "openresponses openai copilot"),
+        ("penstock check --format ", "text json github junit"),
+        ("penstock check --for", "--format"),
+        ("penstock check one.sse --js", "--json"),
         ("penstock store ", "stats prune export"),
         ("penstock store pr", "prune"),
         ("penstock store prune --max", "--max-size"),
@@ -56,6 +59,7 @@ def test_what_is_completed(tmp_path: Path, line: str, expected: str) -> None:
     ("line", "expected"),
     [
         ("penstock check str", ["stream one.sse"]),
+        ("penstock check one.sse str", ["stream one.sse"]),
         ("penstock replay str", ["stream one.sse"]),
         ("penstock serve --config pen", ["penstock.toml"]),
         ("penstock serve --store n", ["none"]),
