@@ -88,8 +88,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     installed = project.run(PRE_COMMIT, "install-hooks")
     if installed.returncode:
         output = installed.stdout + installed.stderr
-        is_out_of_reach = any(code in output for code in NO_NETWORK)
-        give_up("the hook", (OutOfReachError if is_out_of_reach else InstallError)(output[-2000:]))
+        unreachable = [line for line in output.splitlines() if any(code in line for code in NO_NETWORK)]
+        problem = OutOfReachError(unreachable[0].strip()) if unreachable else InstallError(output[-2000:])
+        give_up("the hook", problem)
     yield project
     shutil.rmtree(folder)
 
