@@ -118,7 +118,7 @@ NUMBERED = {
     "several data lines": (b"data: a\ndata: b\n\ndata: c\n\n", [1, 4]),
     "CRLF": (b"\r\ndata: a\r\n\r\ndata: b\r\n\r\n", [2, 4]),
     "only CR, which is one line for editors": (b"data: a\r\rdata: b\r\r", [1, 1]),
-    "a BOM and blank lines": (b"\xef\xbb\xbf\n\ndata: a\n\n", [3]),
+    "a BOM on its own line": (b"\xef\xbb\xbf\ndata: a\n\n", [2]),
     "a last event without its blank line": (b"data: a\n\ndata: b", [1, 3]),
     "lines": (b'{"a":1}\n{"b":2}\n\n \n  {"c":3}', [1, 2, 5]),
     "a line that is only a blank before an event": (b"\n \ndata: a\n\n", [3]),

@@ -99,6 +99,7 @@ def test_github_gets_hints_and_unreadable_files_as_annotations(output: Any) -> N
 
 
 @example(HOSTILE)
+@example("100%0A,a:b::c%2C")
 @given(st.text(min_size=1))
 @in_one_place
 def test_no_text_of_a_stream_is_a_command(capsys: pytest.CaptureFixture[str], text: str) -> None:
