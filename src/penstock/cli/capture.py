@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,8 +15,9 @@ if TYPE_CHECKING:
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = b"[DONE]"
-_LINE_END = b"\r\n"
-_BLANK = _BOM + b" \t" + _LINE_END
+_BLANK = _BOM + b" \t\r\n"
+_LINE_AND_BLANKS = re.compile(rb"[^\n]*\n+|[^\n]+")
+"""A line, or as much of one as has arrived, and the empty lines after it."""
 
 
 class OneDocument(UsageError):  # noqa: N818 - named after what was found
@@ -146,20 +146,21 @@ class NumberedFrames:
         if self._error:
             raise self._error
         found: list[tuple[int, Frame]] = []
-        for piece in io.BytesIO(data):  # a line, or as much of one as has arrived
+        for piece in _LINE_AND_BLANKS.findall(data):
             if not self._start and piece.strip(_BLANK):
                 self._start = self._current
-            self._is_empty = self._is_empty and not piece.strip(_LINE_END)
+            line = piece.rstrip(b"\n")
+            self._is_empty = self._is_empty and not line.strip(b"\r")
             try:
                 found += self._numbered(self._capture.feed(piece))
             except FrameTooLarge as error:
                 self.line = self._start
                 self._error = error
                 break
-            if piece.endswith(b"\n"):
-                if self._is_empty:  # ends an event, also one without data
+            if ends := len(piece) - len(line):
+                if self._is_empty or ends > 1:  # an event has ended, also one without data
                     self._start = 0
-                self._current += 1
+                self._current += ends
                 self._is_empty = True
         if self._error and not found:
             raise self._error
