@@ -210,9 +210,9 @@ def test_a_private_gateway_needs_no_key_and_writes_no_file(tmp_path: Path) -> No
     settings = Settings(host="0.0.0.0", keys=(key,), store=str(tmp_path / "responses.sqlite"), record=True)
 
     async def test() -> None:
-        async with private_gateway(settings, environment={}) as url:
-            assert url.startswith("http://127.0.0.1:")
-            async with OpenResponsesClient(ClientConfig(url)) as client:
+        async with private_gateway(settings, environment={}) as private:
+            assert private.url.startswith("http://127.0.0.1:")
+            async with OpenResponsesClient(ClientConfig(private.url)) as client:
                 assert [model["id"] for model in await client.models()] == ["demo"]
 
     run(test())
@@ -221,8 +221,8 @@ def test_a_private_gateway_needs_no_key_and_writes_no_file(tmp_path: Path) -> No
 
 def test_a_private_gateway_ends_with_its_turns() -> None:
     async def test() -> None:
-        async with private_gateway(Settings(), environment={}) as url:
-            client = OpenResponsesClient(ClientConfig(url, retries=0, resumes=0))
+        async with private_gateway(Settings(), environment={}) as private:
+            client = OpenResponsesClient(ClientConfig(private.url, retries=0, resumes=0))
             request = CreateResponse(model="demo", input="Answer slowly, with 500 words.")
             stream = client.stream(request)
             assert (await anext(stream)).type == "response.created"
