@@ -49,11 +49,11 @@ async def open_gateway_store(where: str, environment: Mapping[str, str]) -> Stor
 def own_files(where: str, environment: Mapping[str, str]) -> list[str]:
     """Return the files for the store of a private gateway: the usual one, and those that take its place while
     other gateways use it. All of them are in one folder, so they share its secret."""
-    if where == NONE:
-        return [NONE]
+    if where == NONE or "://" in where:
+        return [where]
     usual = Path(where).expanduser() if where else default_path(environment)
-    others = (usual.with_stem(f"{usual.stem}-{number}") for number in range(2, _MOST_FILES + 1))
-    return [str(each) for each in (usual, *others)]
+    names = [usual.name, *(f"{usual.stem}-{number}{usual.suffix}" for number in range(2, _MOST_FILES + 1))]
+    return [str(usual.parent / name) for name in names]
 
 
 def secret_folder(where: str, environment: Mapping[str, str]) -> Path | None:
