@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CLIENTS = ("codex",)
 
-_USAGE = "penstock run CLIENT [--preset NAME] [--model NAME] [options] [-- ARGUMENTS]"
+_USAGE = "penstock run CLIENT [--preset NAME] [--model NAME] [options] [-- WORDS]"
 
 _DESCRIPTION = """\
 Start a client with a private gateway, which ends with it. Neither the client's

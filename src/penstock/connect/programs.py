@@ -1,4 +1,4 @@
-"""The clients that `penstock run` can start, each with how it is told about the gateway."""
+"""The clients that `penstock run` can start, each with how it gets the gateway's settings."""
 
 from __future__ import annotations
 
