@@ -3,7 +3,7 @@
 ask PROMPT       send the prompt to the gateway, and print the answer
 stray            send a request without the key, and print the status
 exit CODE, die SIGNAL
-wait             print `ready`, and end at the first signal, which it prints
+wait             print `ready`, wait for a signal, and print it with the status of a request without the key
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from penstock.cli import UsageError, build_parser, run
 from penstock.connect.programs import KEY_VARIABLE, PROGRAMS
 from penstock.store import open_archive
 from penstock.store.ledger import TurnFilter
@@ -258,6 +259,12 @@ def test_an_upstream_that_wants_a_key_is_an_error(user: User) -> None:
     assert user.was_started
 
 
+def test_windows_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(UsageError, match="`penstock connect codex --write`"):
+        run.run(build_parser("run").parse_args(["run", "codex"]))
+
+
 # Signals and the terminal
 
 
@@ -283,7 +290,7 @@ def test_a_signal_is_passed_on_and_the_gateway_ends_after_the_client(
     process = start(user, "wait")
     process.send_signal(number)
     stdout, _ = process.communicate(timeout=LIMIT)
-    assert (process.returncode, stdout.decode()) == (7, f"{number.name}\n")
+    assert (process.returncode, stdout.decode()) == (7, f"{number.name} 401\n")
     with pytest.raises(ProcessLookupError):
         os.kill(user.seen["pid"], 0)
     assert user.left_behind() == []
@@ -303,8 +310,7 @@ def test_the_terminal_is_the_clients_and_so_is_ctrl_c(user: User) -> None:
     screen += _read_to_end(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     os.close(terminal)
-    assert screen.count("SIGINT") == 1
-    assert screen.partition("ready")[2].split() == ["^CSIGINT"]
+    assert screen.partition("ready")[2].split() == ["^CSIGINT", "401"]
 
 
 def test_the_modes_of_the_terminal_are_restored_if_the_client_was_killed(user: User) -> None:
