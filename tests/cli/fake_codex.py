@@ -65,8 +65,10 @@ def act(words: list[str], config: dict[str, Any]) -> int:
             numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
             signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
             print("ready", flush=True)
-            name = signal.Signals(signal.sigwait(numbers)).name
-            print(name, request(url, "", {"model": config["model"], "input": "Hello!"})[0])
+            names = [signal.Signals(signal.sigwait(numbers)).name]
+            status, _ = request(url, "", {"model": config["model"], "input": "Hello!"})
+            names += [signal.Signals(each).name for each in signal.sigpending()]  # a second one has arrived
+            print(*names, status)
             return 7
     return 0
 
