@@ -65,10 +65,8 @@ def act(words: list[str], config: dict[str, Any]) -> int:
             numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
             signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
             print("ready", flush=True)
-            names = [signal.Signals(signal.sigwait(numbers)).name]
-            status, _ = request(url, "", {"model": config["model"], "input": "Hello!"})
-            names += [signal.Signals(each).name for each in signal.sigpending()]  # a second one has arrived
-            print(*names, status)
+            name = signal.Signals(signal.sigwait(numbers)).name
+            print(name, request(url, "", {"model": config["model"], "input": "Hello!"})[0])
             return 7
     return 0
 

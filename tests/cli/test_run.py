@@ -13,8 +13,11 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -268,7 +271,8 @@ def test_windows_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> 
 # Signals and the terminal
 
 
-def start(user: User, *arguments: str) -> subprocess.Popen[bytes]:
+@contextmanager
+def started(user: User, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start the command in a session of its own, which has no terminal."""
     process = subprocess.Popen(
         [COMMAND, "run", "codex", "--", *arguments],
@@ -278,18 +282,37 @@ def start(user: User, *arguments: str) -> subprocess.Popen[bytes]:
         env=environment(**user.variables),
         start_new_session=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    return process
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@contextmanager
+def on_a_terminal(user: User, *arguments: str) -> Iterator[tuple[int, int]]:
+    """Start the command on a terminal of its own; yield its process id and the other side of the terminal."""
+    child, terminal = pty.fork()
+    if not child:
+        os.execve(COMMAND, [COMMAND, "run", "codex", "--", *arguments], environment(**user.variables))
+    try:
+        yield child, terminal
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        os.close(terminal)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_is_passed_on_and_the_gateway_ends_after_the_client(
     user: User, number: signal.Signals
 ) -> None:
-    process = start(user, "wait")
-    process.send_signal(number)
-    stdout, _ = process.communicate(timeout=LIMIT)
+    with started(user, "wait") as process:
+        process.send_signal(number)
+        stdout, _ = process.communicate(timeout=LIMIT)
     assert (process.returncode, stdout.decode()) == (7, f"{number.name} 401\n")
     with pytest.raises(ProcessLookupError):
         os.kill(user.seen["pid"], 0)
@@ -297,32 +320,42 @@ def test_a_signal_is_passed_on_and_the_gateway_ends_after_the_client(
 
 
 def test_the_terminal_is_the_clients_and_so_is_ctrl_c(user: User) -> None:
-    child, terminal = pty.fork()
-    if not child:
-        os.execve(COMMAND, [COMMAND, "run", "codex", "--", "wait"], environment(**user.variables))
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
-    screen = _read_until(terminal, "ready")
-    seen = user.seen
+    with on_a_terminal(user, "wait") as (child, terminal):
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+        screen = _read_until(terminal, "ready")
+        seen = user.seen
+        os.write(terminal, b"\x03")
+        screen += _read_to_end(terminal)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert screen.partition("ready")[2].split() == ["^CSIGINT", "401"]
     assert seen["terminal"] == [True, True, True]
     assert seen["foreground"]
     assert seen["size"] == [77, 33]
-    os.write(terminal, b"\x03")
-    screen += _read_to_end(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    os.close(terminal)
-    assert screen.partition("ready")[2].split() == ["^CSIGINT", "401"]
+
+
+def test_the_signal_of_ctrl_c_is_not_passed_on_again(user: User) -> None:
+    """The terminal has sent it to the client, which would end at the first signal that it gets."""
+    with on_a_terminal(user, "wait") as (child, terminal):
+        _read_until(terminal, "ready")
+        os.kill(child, signal.SIGINT)
+        url = urlsplit(user.seen["config"]["model_providers"]["penstock"]["base_url"])
+        gateway = HTTPConnection(url.hostname or "", url.port, timeout=LIMIT)
+        for _ in range(2):  # the signal arrived before the requests, so it is handled before the second one
+            gateway.request("GET", "/healthz")
+            assert gateway.getresponse().read()
+        gateway.close()
+        os.kill(child, signal.SIGTERM)
+        assert _read_to_end(terminal).split() == ["SIGTERM", "401"]
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_the_modes_of_the_terminal_are_restored_if_the_client_was_killed(user: User) -> None:
     program = "import os, tty; tty.setraw(0); print('raw', flush=True); os.kill(os.getpid(), 9)"
     script(user.program, f'exec "{sys.executable}" -c "{program}"')
-    child, terminal = pty.fork()
-    if not child:
-        os.execve(COMMAND, [COMMAND, "run", "codex"], environment(**user.variables))
-    assert "raw" in _read_until(terminal, "raw") + _read_to_end(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 128 + signal.SIGKILL
-    assert termios.tcgetattr(terminal)[3] & termios.ICANON
-    os.close(terminal)
+    with on_a_terminal(user) as (child, terminal):
+        assert "raw" in _read_until(terminal, "raw") + _read_to_end(terminal)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 128 + signal.SIGKILL
+        assert termios.tcgetattr(terminal)[3] & termios.ICANON
 
 
 def _read_until(terminal: int, wanted: str) -> str:
