@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from penstock.client.client import OpenResponsesClient
-from penstock.dialects.presets import example_models
+from penstock.dialects.presets import PRESETS, example_models
 from penstock.errors import AuthenticationError, NetworkError, PenstockError
 from penstock.models.listing import read_listing
 from penstock.protocol.content import JsonObject
@@ -66,6 +66,13 @@ async def check_target(target: UpstreamTarget, *, limit: float = LIMIT) -> Targe
     return TargetStatus(
         target=name, models=tuple(facts.id for facts in read_listing(entries)), entries=entries
     )
+
+
+def unset_variable(target: UpstreamTarget) -> str:
+    """Return the variable that would have the target's key, if it is known and not set."""
+    row = PRESETS.get(target.preset)
+    is_used = row is not None and row.key_variable and target.missing_key == f"set {row.key_variable}"
+    return row.key_variable if row is not None and is_used and not target.keys else ""
 
 
 def by_preference(preset: str, listed: Sequence[str]) -> tuple[str, ...]:
