@@ -150,13 +150,17 @@ def _reach(state: TargetState) -> Finding:
     if isinstance(error, NetworkError):
         fix = "check base_url, the network and the proxy; if it is your own server, start it"
         return _about(target, "reach", "network", "problem", error.message, fix, stage=state.stage)
-    if isinstance(error, ProtocolError) and error.code in _NOT_AN_API:
+    if error is not None and _is_not_an_api(error):
         fix = f"correct base_url of the target {target.name}"
         return _about(target, "reach", "network", "problem", error.message, fix, stage=state.stage)
     if isinstance(error, ServerError):
         sentence = f"{place} failed when it was asked for its models: {error.message}"
         return _about(target, "reach", "network", "warning", sentence, "try again later", stage="http")
     return _about(target, "reach", "network", "ok", f"{place} answers", stage="http")
+
+
+def _is_not_an_api(error: OpenResponsesError | None) -> bool:
+    return isinstance(error, ProtocolError) and error.code in _NOT_AN_API
 
 
 def _place(target: UpstreamTarget) -> str:
@@ -168,13 +172,12 @@ def _place(target: UpstreamTarget) -> str:
 
 def _models(state: TargetState, wanted: Sequence[str]) -> Finding:
     target, error = state.target, state.error
-    if state.refused or isinstance(error, (NetworkError, ServerError)):
+    if state.refused or isinstance(error, (NetworkError, ServerError)) or _is_not_an_api(error):
         return _about(target, "models", "model", "skipped", "the list of models could not be read")
     if error is not None:
-        status: Status = "skipped" if error.code in _NOT_AN_API else "warning"
         sentence = f"the list of models could not be read: {error.message}"
-        fix = "if requests fail as well, correct base_url" if status == "warning" else ""
-        return _about(target, "models", "model", status, sentence, fix)
+        fix = "if requests fail as well, correct base_url"
+        return _about(target, "models", "model", "warning", sentence, fix)
     ids = [facts.id for facts in state.listed]
     if not ids:
         fix = "load a model in the server, or check what the key may use"
