@@ -15,7 +15,7 @@ from penstock.formatting import counted, wrapped
 if TYPE_CHECKING:
     from penstock.doctor.examination import DoctorOptions, Examination
     from penstock.doctor.findings import Finding
-    from penstock.doctor.recording import Recording
+    from penstock.doctor.recording import RecordedAbilities
 
 _USAGE = "penstock doctor [--config FILE] [--preset NAME|--upstream URL] [options]"
 
@@ -138,11 +138,11 @@ def _options(options: argparse.Namespace) -> DoctorOptions:
     )
 
 
-def _record(what: DoctorOptions, examination: Examination) -> Recording:
-    from penstock.doctor.recording import Recording, record_abilities
+def _record(what: DoctorOptions, examination: Examination) -> RecordedAbilities:
+    from penstock.doctor.recording import RecordedAbilities, record_abilities
 
     if what.file is None or examination.settings is None:
-        return Recording()
+        return RecordedAbilities()
     return record_abilities(what.file, examination.findings, examination.settings, os.environ)
 
 
@@ -166,7 +166,7 @@ def _print_entry(first: str, text: str, terminal: Terminal) -> None:
         terminal.line((_MARGIN if number else first) + line)
 
 
-def _print_recorded(what: DoctorOptions, recording: Recording, terminal: Terminal) -> None:
+def _print_recorded(what: DoctorOptions, recording: RecordedAbilities, terminal: Terminal) -> None:
     from penstock.cli.banner import short_path
 
     if not recording.models:
@@ -203,7 +203,7 @@ def _print_summary(examination: Examination, terminal: Terminal) -> None:
     terminal.wrapped(terminal.clean(f"{start}{place}{sentence}{advice}"))
 
 
-def _json(what: DoctorOptions, examination: Examination, recording: Recording | None) -> str:
+def _json(what: DoctorOptions, examination: Examination, recording: RecordedAbilities | None) -> str:
     import msgspec
 
     from penstock.doctor.findings import first_to_fix, has_problems

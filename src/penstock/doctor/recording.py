@@ -29,7 +29,7 @@ class RecordedModel(Struct, frozen=True):
     is_changed: bool
 
 
-class Recording(Struct, frozen=True):
+class RecordedAbilities(Struct, frozen=True):
     """What was recorded."""
 
     models: tuple[RecordedModel, ...] = ()
@@ -56,7 +56,7 @@ def abilities_of(findings: Iterable[Finding], settings: Settings) -> dict[tuple[
 
 def record_abilities(
     path: Path, findings: Iterable[Finding], settings: Settings, environment: Mapping[str, str]
-) -> Recording:
+) -> RecordedAbilities:
     """Write the abilities to the file, after a copy of it was made; return what was recorded.
 
     The new text is read as `serve` would read it before anything is written. Raise `ConfigError` if the file
@@ -72,10 +72,10 @@ def record_abilities(
         recorded.append(RecordedModel(model, limits, changed != data))
         data = changed
     if data == before:
-        return Recording(tuple(recorded))
+        return RecordedAbilities(tuple(recorded))
     read_settings(data.decode("utf-8-sig"), file=str(path), environment=environment)
     try:
         backup = replace_with_backup(path, data, before=before)
     except OSError as error:
         raise ConfigError(str(path), 0, f"cannot be written: {error.strerror or error}") from None
-    return Recording(tuple(recorded), backup)
+    return RecordedAbilities(tuple(recorded), backup)
