@@ -133,7 +133,7 @@ class TurnDisplay(Listener):
         if self._fold.words and self._thinking == "folded":
             self._screen.line(f"thought ({self._fold.summary(self._clock())})", "dim")
         elif self._thinking == "full":
-            self._write_thoughts([*self._thoughts.end(), Span("\n")] if self._fold.words else [])
+            self._write_thoughts(self._thoughts.end())
             self._screen.fresh_line()
         self._fold.is_open = False
 
