@@ -37,6 +37,7 @@ PATIENCE = 1.0
 WIDTH = 80
 """Columns. A terminal may have fewer."""
 
+_UNUSED = "no model uses a target: set passthrough, or add [models.NAME]"
 _NO_FILE = "built in; penstock init writes a penstock.toml"
 _LABEL = 10
 _NARROW = 60
@@ -108,6 +109,8 @@ def problems(statuses: Iterable[TargetStatus], terminal: Terminal) -> list[str]:
     """Return a sentence for every target that cannot be used, wrapped."""
     lines: list[str] = []
     for status in statuses:
+        if not status.problem:
+            continue
         sentence = wrapped(terminal.clean(status.sentence), _width(terminal), "  ")
         lines += [terminal.paint(line, "red") for line in sentence]
     return lines
@@ -186,7 +189,8 @@ def _models(settings: Settings, statuses: Mapping[str, TargetStatus]) -> str:
     if passthrough and not listed:
         shown.append(f"any name that {passthrough} has")
     is_default = settings.default_model == DEMO
-    return ", ".join([*shown, f"{DEMO} (built in{', default' if is_default else ''})"])
+    text = ", ".join([*shown, f"{DEMO} (built in{', default' if is_default else ''})"])
+    return text if shown or not settings.targets else f"{text}; {_UNUSED}"
 
 
 def _access(settings: Settings) -> str:
