@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
@@ -348,3 +349,40 @@ def test_a_store_that_hangs_does_not_hang_the_request(monkeypatch: pytest.Monkey
         assert gateway.running() == 0
 
     in_gateway(settings_with(KeyLimits(budgets=(Budget(10**9, "tokens", "day"),))), check)
+
+
+def test_a_turn_that_the_ledger_admits_too_late_is_recorded_as_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.gateway.turn.admission.PATIENCE", 0.01)
+
+    async def run() -> None:
+        path, settings = tmp_path / "store.db", settings_with(KeyLimits(concurrent_turns=1))
+        store = await open_sqlite_store(path, clock=Clock(NOON))
+        gateway = Gateway(settings, store=store, clock=Clock(NOON))
+        gateway.services = Services(settings, {DEMO: DemoUpstream(pace=0)}, gateway.metrics, TokenCounter())
+        other = sqlite3.connect(path, isolation_level=None)
+        try:
+            other.execute("BEGIN EXCLUSIVE")
+            running = Caller(gateway, headers=AUTHORIZED, input=SLOW, stream=True, store=False)
+            await running.runs()
+            refused = await ask(gateway)
+            other.execute("ROLLBACK")
+            await store.totals(TurnFilter(), ())  # what waited for the file is written before the turn ends
+            await running.task
+            assert refused.status == 429
+            assert sorted((each.outcome, each.code) for each in await records(gateway)) == [
+                ("completed", ""),
+                ("refused", "rate_limit_exceeded"),
+            ]
+            totals = {each.group["outcome"]: each for each in await store.totals(TurnFilter(), ("outcome",))}
+            assert totals["completed"].output_tokens == running.response["usage"]["output_tokens"]
+            for outcome in totals:
+                assert metric_sum(gateway, "penstock_turns_total", f'outcome="{outcome}"') == 1
+            window = [each.id for each in gateway.local_ledger.recent("alice", 0.0)]
+            assert window == [running.id]  # a refused request does not count
+        finally:
+            other.close()
+            await gateway.aclose()
+
+    asyncio.run(run())

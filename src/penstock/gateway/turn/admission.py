@@ -52,7 +52,17 @@ _values = attrgetter(*_SHARED)
 class Admission:
     """The record of one turn, from its admission to its end. `clock` returns seconds since 1970."""
 
-    __slots__ = ("_clock", "_is_open", "_limits", "_listing", "_local", "_record", "_store", "_target")
+    __slots__ = (
+        "_clock",
+        "_is_admitted",
+        "_is_open",
+        "_limits",
+        "_listing",
+        "_local",
+        "_record",
+        "_store",
+        "_target",
+    )
 
     def __init__(
         self,
@@ -69,17 +79,22 @@ class Admission:
         self._store, self._local, self._listing, self._clock = store, local, listing, clock
         self._target = target
         """The preferred target and its model: what the turn reserves is priced there."""
-        self._is_open = False
+        self._is_admitted = self._is_open = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the ledger has the record, or may have it: then it must be settled."""
+        return self._is_open
 
     async def admit(self) -> None:
         """Open the record, once; raise `RequestRefused` if the key may not run the turn now."""
-        if self._is_open:
+        if self._is_admitted:
             return
         if self._limits is None:
             await self._store.admit(self._record)
         else:
             await self._check(self._limits)
-        self._is_open = True
+        self._is_admitted = self._is_open = True
 
     async def _check(self, limits: KeyLimits) -> None:
         if any(budget.unit == "cost" for budget in limits.budgets):
@@ -90,22 +105,17 @@ class Admission:
             if exceeded is None:
                 self._local.admit_now(self._record, None)  # in case that the ledger fails later
         except (StoreError, TimeoutError) as error:
-            if isinstance(error, TimeoutError):
-                self._withdraw("store_unavailable")
+            self._is_open = isinstance(error, TimeoutError)  # the ledger may still be opening the record
             if limits.budgets:
                 raise _unknown_budget(self._record.tenant) from None
             exceeded = self._local.admit_now(self._record, limits)
+            if exceeded is None:
+                await self._store.admit(self._record)  # it is written when the ledger can be reached again
         except asyncio.CancelledError:
-            self._withdraw("shutting_down")
+            self._is_open = True
             raise
         if exceeded is not None:
             raise exceeded_refusal(self._record, exceeded)
-
-    def _withdraw(self, code: str) -> None:
-        """End the record of a turn that will not run: the ledger may still be opening it."""
-        now = self._clock()
-        ended = replace(self._record, ended_at=now, outcome="refused", closer="gateway", code=code, cost=0.0)
-        self._store.settle_turn(ended)
 
     async def _reserve_cost(self) -> None:
         record = self._record
@@ -135,7 +145,7 @@ class Admission:
                 **shared,
             )
             self._store.settle_turn(ended)
-            if self._limits is not None:
+            if self._limits is not None and self._is_admitted:
                 self._local.settle_turn(ended)
         return cost
 
