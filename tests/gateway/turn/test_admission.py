@@ -14,11 +14,11 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.demo.upstream import DemoUpstream
-from penstock.errors import StoreError
+from penstock.errors import NetworkError, StoreError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from penstock.gateway.services import Services
-from penstock.gateway.settings import DEMO, ClientKey, Settings
+from penstock.gateway.settings import DEMO, ClientKey, Limits, Settings
 from penstock.gateway.turn.admission import LEFT_OUT, Admission, cost_of, exceeded_refusal
 from penstock.gateway.turn.verdict import Verdict
 from penstock.models.info import ModelFacts, Prices
@@ -27,7 +27,9 @@ from penstock.store.ledger import Budget, Exceeded, KeyLimits, TurnFilter, TurnR
 from penstock.store.memory import MemoryStore
 from penstock.store.sqlite.store import open_sqlite_store
 from penstock.tokens.counter import TokenCounter
-from tests.gateway.in_process import SLOW, Caller, call
+from penstock.upstream.attempts import Attempts, Candidate
+from tests.gateway.fake_upstreams import FakeUpstream, answer
+from tests.gateway.in_process import SLOW, Caller, call, chain
 from tests.gateway.websocket_client import Conversation
 from tests.store.builders import Clock
 from tests.store.ledger_records import NOON, started
@@ -276,13 +278,46 @@ def test_a_budget_in_dollars_needs_a_price() -> None:
             store=gateway.store,
             local=gateway.local_ledger,
             listing=gateway.services.listing_for({}),
-            target=("elsewhere", "m"),
+            attempts=Attempts(
+                [Candidate(FakeUpstream("elsewhere"), "m")], retries=0, wait_budget=0.0, random=lambda: 0.0
+            ),
             clock=gateway.clock,
         )
         with pytest.raises(Exception, match="price of the model 'm' is not known"):
             await admission.admit()
 
     in_gateway(settings_with(limits), unpriced)
+
+
+@pytest.mark.parametrize("is_priced", [True, False])
+def test_a_budget_in_dollars_reserves_for_the_dearest_target_and_uses_none_without_a_price(
+    is_priced: bool,
+) -> None:
+    def priced(model: str, price: float) -> Override:
+        return Override(model, ModelFacts(id=model, prices=Prices(price, price)))
+
+    async def check(gateway: Gateway) -> None:
+        first, second = (
+            FakeUpstream("a", NetworkError("gone", phase="connect")),
+            FakeUpstream("b", answer("Hello.")),
+        )
+        known = {DEMO: DemoUpstream(pace=0), "a": first, "b": second}
+        gateway.services = Services(gateway.services.settings, known, gateway.metrics, TokenCounter())
+        answered = await ask(gateway, model="m")
+        [record] = await records(gateway)
+        if is_priced:
+            assert answered.status == 200
+            assert record.reserved_cost == pytest.approx(record.reserved_tokens * 20 / 1e6)
+            assert 0 < (record.cost or 0.0) <= record.reserved_cost
+        else:
+            assert (answered.status, second.requests) == (502, [])
+            assert record.reserved_cost == pytest.approx(record.reserved_tokens * 2 / 1e6)
+
+    upstreams = FakeUpstream("a"), FakeUpstream("b")
+    key = settings_with(KeyLimits(budgets=(Budget(1.0, "cost", "day"),))).keys
+    overrides = [priced("m-at-a", 2.0), *([priced("m-at-b", 20.0)] if is_priced else [])]
+    limits = Limits(retries=0)
+    in_gateway(chain(*upstreams, keys=key, overrides=tuple(overrides), limits=limits), check)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from penstock.protocol.request import CreateResponse
 from penstock.store.contract import Store
 from penstock.store.ledger import Exceeded, KeyLimits, TurnRecord
 from penstock.store.memory_ledger import MemoryLedger
+from penstock.upstream.attempts import Attempts
 
 DEFAULT_OUTPUT = 4096
 """Output tokens that a turn reserves if its request does not limit them."""
@@ -53,6 +54,7 @@ class Admission:
     """The record of one turn, from its admission to its end. `clock` returns seconds since 1970."""
 
     __slots__ = (
+        "_attempts",
         "_clock",
         "_is_admitted",
         "_is_open",
@@ -61,7 +63,6 @@ class Admission:
         "_local",
         "_record",
         "_store",
-        "_target",
     )
 
     def __init__(
@@ -72,13 +73,12 @@ class Admission:
         store: Store,
         local: MemoryLedger,
         listing: Listing,
-        target: tuple[str, str],
+        attempts: Attempts,
         clock: Callable[[], float],
     ) -> None:
         self._record, self._limits = record, limits
         self._store, self._local, self._listing, self._clock = store, local, listing, clock
-        self._target = target
-        """The preferred target and its model: what the turn reserves is priced there."""
+        self._attempts = attempts
         self._is_admitted = self._is_open = False
 
     @property
@@ -118,15 +118,22 @@ class Admission:
             raise exceeded_refusal(self._record, exceeded)
 
     async def _reserve_cost(self) -> None:
-        record = self._record
-        prices = self._prices(*self._target)
-        if prices is None:  # perhaps nobody has asked for the upstream's list of models yet
+        """Reserve what the turn may cost at the dearest of its targets. A fallback without a known price is
+        not used: what it costs would not count."""
+        record, preferred = self._record, self._attempts.untried[0]
+        found = [(each, self._prices(each.upstream.name, each.model)) for each in self._attempts.untried]
+        if any(prices is None for _, prices in found):  # perhaps nobody has asked for the lists of models yet
             await self._listing.find(record.model)
-            prices = self._prices(*self._target)
-        if prices is None:
-            raise _no_price(record)
-        # The reservation does not separate input from output: the dearer price is never too low.
-        dearest = max(prices.input, prices.output, prices.cache_write or 0.0)
+            found = [(each, self._prices(each.upstream.name, each.model)) for each, _ in found]
+        dearest = 0.0
+        for each, prices in found:
+            if prices is not None:
+                # The reservation does not separate input from output: the dearer price is never too low.
+                dearest = max(dearest, prices.input, prices.output, prices.cache_write or 0.0)
+            elif each is preferred:
+                raise _no_price(record)
+            else:
+                self._attempts.exclude(each)
         self._record = replace(record, reserved_cost=record.reserved_tokens * dearest / 1e6)
 
     def _prices(self, target: str, model: str) -> Prices | None:
