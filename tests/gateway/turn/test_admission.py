@@ -28,6 +28,7 @@ from penstock.store.memory import MemoryStore
 from penstock.store.sqlite.store import open_sqlite_store
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.attempts import Attempts, Candidate
+from penstock.upstream.target import Upstream
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.in_process import SLOW, Caller, call, chain
 from tests.gateway.websocket_client import Conversation
@@ -179,6 +180,27 @@ def test_a_turn_over_a_websocket_has_a_record_and_a_refusal_is_an_error_envelope
     in_gateway(settings_with(KeyLimits(requests_per_minute=1)), check, clock)
 
 
+def test_a_turn_that_only_warms_up_a_websocket_has_a_record_and_reserves_nothing() -> None:
+    async def check(gateway: Gateway) -> None:
+        [key] = gateway.services.settings.keys
+        conversation = Conversation(gateway, key, KEY)
+        for _ in range(2):
+            assert (await conversation.turn(model="demo", generate=False))[-1]["type"] == "response.completed"
+        [refused] = await conversation.turn(model="demo", generate=False)
+        assert (refused["status"], refused["error"]["code"]) == (429, "rate_limit_exceeded")
+        first, second = await records(gateway)
+        assert (first.outcome, first.closer, first.target) == ("completed", "gateway", "")
+        assert (first.reserved_tokens, first.input_tokens, first.cost) == (0, 0, 0.0)
+        assert second.ended_at is not None
+        assert metric_sum(gateway, "penstock_turns_total", 'key="alice"') == 2
+        assert gateway.running() == 0
+        conversation.task.cancel()
+        await asyncio.gather(conversation.task, return_exceptions=True)
+
+    limits = KeyLimits(requests_per_minute=2, budgets=(Budget(10, "tokens", "day"),))
+    in_gateway(settings_with(limits), check)
+
+
 def test_a_key_that_expires_on_an_open_websocket_begins_no_more_turns() -> None:
     clock = Clock(NOON)
 
@@ -301,7 +323,7 @@ def test_a_budget_in_dollars_reserves_for_the_dearest_target_and_uses_none_witho
             FakeUpstream("a", NetworkError("gone", phase="connect")),
             FakeUpstream("b", answer("Hello.")),
         )
-        known = {DEMO: DemoUpstream(pace=0), "a": first, "b": second}
+        known: dict[str, Upstream] = {DEMO: DemoUpstream(pace=0), "a": first, "b": second}
         gateway.services = Services(gateway.services.settings, known, gateway.metrics, TokenCounter())
         answered = await ask(gateway, model="m")
         [record] = await records(gateway)

@@ -86,6 +86,10 @@ class Admission:
         """Whether the ledger has the record, or may have it: then it must be settled."""
         return self._is_open
 
+    def reserve_nothing(self) -> None:
+        """Admit the turn without a reservation: it does not call the model."""
+        self._record = replace(self._record, reserved_tokens=0)
+
     async def admit(self) -> None:
         """Open the record, once; raise `RequestRefused` if the key may not run the turn now."""
         if self._is_admitted:
