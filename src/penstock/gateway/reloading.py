@@ -28,7 +28,7 @@ POLL = 0.5
 _FIXED = ("host", "port", "store", "metrics")
 """Settings that apply only when the gateway starts."""
 
-_Signature = tuple[int, int, int, int] | None
+_Signature = tuple[int, ...] | None
 
 
 class Reloader:
@@ -116,9 +116,10 @@ class FileWatch:
 
 
 def _signature(path: Path) -> _Signature:
-    """Return what changes with the file behind a path, which may be a link; None if there is none."""
+    """Return what changes with the file behind a path, which may be a link; None if there is none. This
+    includes its permissions: a file that could not be read is read again when they are repaired."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
