@@ -29,6 +29,7 @@ _FIXED = ("host", "port", "store", "metrics")
 """Settings that apply only when the gateway starts."""
 
 _Signature = tuple[int, ...] | None
+_UNKNOWN: _Signature = ()
 
 
 class Reloader:
@@ -95,6 +96,7 @@ class FileWatch:
         self._applied = self._seen = _signature(path)
 
     async def run(self) -> None:
+        self._applied = _UNKNOWN  # the file may have changed since the settings were read
         while True:
             await asyncio.sleep(POLL)
             # In a thread: a network file system may take long to respond.
