@@ -227,6 +227,11 @@ def test_cached_input_has_its_own_price() -> None:
     assert cost_of(verdict, Prices(1.0, 10.0, 0.5)) == pytest.approx(0.6 + 0.2 + 1.0)
     assert cost_of(verdict, Prices(1.0, 10.0)) == pytest.approx(1.0 + 1.0)
     assert cost_of(replace(verdict, cached_tokens=2_000_000), Prices(1.0, 0.0, 0.5)) == pytest.approx(0.5)
+    written = replace(verdict, cache_write_tokens=200_000)
+    assert cost_of(written, Prices(1.0, 10.0, 0.5, 2.0)) == pytest.approx(0.4 + 0.2 + 0.4 + 1.0)
+    assert cost_of(written, Prices(1.0, 10.0, 0.5)) == cost_of(verdict, Prices(1.0, 10.0, 0.5))
+    full = replace(written, cached_tokens=1_000_000)
+    assert cost_of(full, Prices(1.0, 0.0, 0.5, 2.0)) == pytest.approx(0.5)
 
 
 # Limits

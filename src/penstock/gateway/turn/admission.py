@@ -41,6 +41,7 @@ LEFT_OUT = {
     "tried": "it is in the log; the record has the number of attempts",
     "refused_keys": "it is in the log",
     "left": "it is in the log",
+    "cache_write_tokens": "they are part of the cost, and in the log",
 }
 """Fields of the verdict that are not in the ledger, and why."""
 
@@ -168,10 +169,14 @@ class Admission:
 
 
 def cost_of(verdict: Verdict, prices: Prices) -> float:
-    """Return the cost of a turn in dollars. Cached input has its own price, if it is known."""
+    """Return the cost of a turn in dollars. Input that an upstream reads from its cache, or writes to it, has
+    its own price, if it is known."""
     cached = min(verdict.cached_tokens, verdict.input_tokens)
+    written = min(verdict.cache_write_tokens, verdict.input_tokens - cached)
     cached_price = prices.input if prices.cached_input is None else prices.cached_input
-    input = (verdict.input_tokens - cached) * prices.input + cached * cached_price
+    written_price = prices.input if prices.cache_write is None else prices.cache_write
+    input = (verdict.input_tokens - cached - written) * prices.input
+    input += cached * cached_price + written * written_price
     return (input + verdict.output_tokens * prices.output) / 1e6
 
 
