@@ -12,8 +12,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal_for
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared
-from penstock.gateway.turn.run import admit_turn, close_turn, run_turn
-from penstock.gateway.turn.verdict import conclude
+from penstock.gateway.turn.run import admit_turn, refuse_turn, run_turn
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode
@@ -73,16 +72,8 @@ async def _run(
     except Exception as error:
         # A turn that cannot be stored is refused: after a crash it would be lost without a trace.
         refused = refusal_for(error, exchange.request_id)
-        _refuse(gateway, prepared, refused)
+        refuse_turn(gateway, prepared, refused)
         accepted.set_result(refused)
         return
     accepted.set_result(prepared.machine.snapshot)
     await run_turn(gateway, prepared, LogOutlet(prepared), exchange)
-
-
-def _refuse(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -> None:
-    verdict = prepared.verdict
-    verdict.outcome, verdict.closer = "refused", "gateway"
-    verdict.status, verdict.code = refused.status, refused.code
-    conclude(verdict, prepared.machine.snapshot, prepared.watch)
-    close_turn(gateway, prepared)

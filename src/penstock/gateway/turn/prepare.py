@@ -124,7 +124,7 @@ def prepare(
         watch=watch,
         limits=limits,
         accent=request.accent,
-        admission=_admission(gateway, exchange, key, request, response),
+        admission=_admission(gateway, exchange, key, request, response, attempts),
         has_key=claim is not None,
     )
 
@@ -135,6 +135,7 @@ def _admission(
     key: ClientKey | None,
     request: TurnRequest,
     response: Response,
+    attempts: Attempts,
 ) -> Admission:
     services = gateway.services
     limits = limits_to_check(key.limits) if key is not None else None
@@ -157,7 +158,7 @@ def _admission(
         store=gateway.store,
         local=gateway.local_ledger,
         listing=services.listing_for(exchange.headers),
-        target=(request.first.upstream.name, request.first.model),
+        attempts=attempts,
         clock=gateway.clock,
     )
 
