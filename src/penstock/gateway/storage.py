@@ -19,6 +19,8 @@ NAME = "responses.sqlite"
 PRUNE_EVERY = 600.0
 """Seconds."""
 _DAY = 86_400
+_MOST_FILES = 20
+"""How many private gateways can have a file at the same time."""
 
 
 # Which store
@@ -42,6 +44,16 @@ async def open_gateway_store(where: str, environment: Mapping[str, str]) -> Stor
             "use --store PATH for a file of its own"
         )
         return await open_store(IN_MEMORY)
+
+
+def own_files(where: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the files for the store of a private gateway: the usual one, and those that take its place while
+    other gateways use it. All of them are in one folder, so they share its secret."""
+    if where == NONE or "://" in where:
+        return [where]
+    usual = Path(where).expanduser() if where else default_path(environment)
+    names = [usual.name, *(f"{usual.stem}-{number}{usual.suffix}" for number in range(2, _MOST_FILES + 1))]
+    return [str(usual.parent / name) for name in names]
 
 
 def secret_folder(where: str, environment: Mapping[str, str]) -> Path | None:

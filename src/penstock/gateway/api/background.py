@@ -22,10 +22,9 @@ from penstock.gateway.settings import ClientKey
 from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared, StoredStart
-from penstock.gateway.turn.run import admit_turn, close_turn, run_turn
+from penstock.gateway.turn.run import admit_turn, refuse_turn, run_turn
 from penstock.gateway.turn.stop_reasons import TAKEN_OVER
 from penstock.gateway.turn.stopwatch import Stopwatch
-from penstock.gateway.turn.verdict import conclude
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
@@ -87,7 +86,7 @@ async def _run(
     except Exception as error:
         # A turn that cannot be stored is refused: after a crash it would be lost without a trace.
         refused = refusal_for(error, exchange.request_id)
-        _refuse(gateway, prepared, refused)
+        refuse_turn(gateway, prepared, refused)
         accepted.set_result(refused)
         return
     accepted.set_result(prepared.machine.snapshot)
@@ -143,12 +142,16 @@ async def start_stored(gateway: Gateway, turn: Opened, last_sequence: int) -> bo
             stored=StoredStart(turn, last_sequence),
         )
         await admit_turn(gateway, prepared, exchange)
-        await prepared.keeper.keep(prepared.machine.start(queued=True))
     except Exception as error:
         log_refused(refusal_for(error, exchange.request_id), "POST", "responses", exchange.request_id)
         return False
-    gateway.run_in_background(_run_accepted(gateway, prepared, exchange))
+    gateway.run_in_background(_run_stored(gateway, prepared, exchange))
     return True
+
+
+async def _run_stored(gateway: Gateway, prepared: Prepared, exchange: ClientRequest) -> None:
+    await prepared.keeper.keep(prepared.machine.start(queued=True))  # those that are not in its log yet
+    await _run_accepted(gateway, prepared, exchange)
 
 
 def _key_of(gateway: Gateway, tenant: str) -> ClientKey | None:
@@ -158,11 +161,3 @@ def _key_of(gateway: Gateway, tenant: str) -> ClientKey | None:
     if (key is None) != (tenant == LOCAL and not keys) or gateway.is_draining:
         raise RequestRefused(401, "authentication_error", "the key of this turn was removed")
     return key
-
-
-def _refuse(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -> None:
-    verdict = prepared.verdict
-    verdict.outcome, verdict.closer = "refused", "gateway"
-    verdict.status, verdict.code = refused.status, refused.code
-    conclude(verdict, prepared.machine.snapshot, prepared.watch)
-    close_turn(gateway, prepared)

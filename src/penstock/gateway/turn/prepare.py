@@ -142,7 +142,7 @@ def prepare(
         limits=limits,
         accent=request.accent,
         # A stored turn was admitted when it was accepted.
-        admission=_admission(gateway, exchange, key if stored is None else None, request, response),
+        admission=_admission(gateway, exchange, key if stored is None else None, request, response, attempts),
         has_key=claim is not None,
     )
 
@@ -153,6 +153,7 @@ def _admission(
     key: ClientKey | None,
     request: TurnRequest,
     response: Response,
+    attempts: Attempts,
 ) -> Admission:
     services = gateway.services
     limits = limits_to_check(key.limits) if key is not None else None
@@ -175,7 +176,7 @@ def _admission(
         store=gateway.store,
         local=gateway.local_ledger,
         listing=services.listing_for(exchange.headers),
-        target=(request.first.upstream.name, request.first.model),
+        attempts=attempts,
         clock=gateway.clock,
     )
 

@@ -10,7 +10,6 @@ so that a page of rare turns is found without reading the others' rows.
 from __future__ import annotations
 
 import math
-import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -281,14 +280,13 @@ def _conditions(filter: TurnFilter) -> tuple[list[str], list[object]]:
         conditions.append("started_at < ?")
         values.append(filter.until)
     if filter.search:
-        conditions.append(r"search LIKE ? ESCAPE '\'")
-        values.append(f"%{_LIKE_SPECIAL.sub(_ESCAPED, lower_ascii(filter.search))}%")
+        conditions.append(
+            "instr(search, ?)"
+        )  # LIKE has wildcards, and limits the length of what it looks for
+        values.append(lower_ascii(filter.search))
     if filter.outcome == UNFINISHED:
         conditions.append("ended_at IS NULL")
     return conditions, values
-
-
-_LIKE_SPECIAL, _ESCAPED = re.compile(r"[\\%_]"), r"\\\g<0>"
 
 
 def _common_conditions(filter: TurnFilter) -> tuple[list[str], list[object]]:
