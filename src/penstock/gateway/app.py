@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from penstock.gateway.api.background import start_stored
 from penstock.gateway.api.status import SUPPORTED
+from penstock.gateway.api.turn_host import GatewayTurnHost
 from penstock.gateway.api.websocket import Socket
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.gateway import Gateway
@@ -20,7 +20,6 @@ from penstock.gateway.settings import ClientKey
 from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
-from penstock.gateway.turn.host import GatewayTurnHost
 from penstock.net.server.channels import HttpChannel, SocketChannel
 
 _EXPOSED = (
@@ -36,7 +35,7 @@ class GatewayApp:
 
     def __init__(self, gateway: Gateway, routes: Routes | None = None) -> None:
         self.gateway = gateway
-        gateway.store.attach(GatewayTurnHost(gateway, start_stored))
+        gateway.store.attach(GatewayTurnHost(gateway))
         self._router = self._routes(routes or {})
 
     def _routes(self, more: Routes) -> Router:

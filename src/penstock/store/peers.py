@@ -49,7 +49,7 @@ class PeerTimes(Struct, frozen=True, kw_only=True):
     """Seconds between two looks into the store, whatever messages say."""
 
 
-class Message(Struct, frozen=True, array_like=True):
+class WorkerMessage(Struct, frozen=True, array_like=True):
     """What one worker tells another. Old and new workers run side by side during an upgrade: a field may
     only be added at the end, with a default, and an unknown kind is ignored."""
 
@@ -276,7 +276,7 @@ class Peers:
     # Messages
 
     def _send(self, worker: str, kind: Kind, key: Key, events: Sequence[LoggedEvent] = ()) -> None:
-        self._bus.send(worker, _encoder.encode(Message(kind, self.worker, *key, list(events))))
+        self._bus.send(worker, _encoder.encode(WorkerMessage(kind, self.worker, *key, list(events))))
 
     def _receive(self, data: bytes) -> None:
         try:
@@ -386,7 +386,7 @@ class Peers:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Message)
+_decoder = msgspec.msgpack.Decoder(WorkerMessage)
 
 
 def _is_claimed(running: TurnBuffer) -> bool:

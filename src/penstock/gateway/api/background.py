@@ -6,30 +6,19 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from penstock.errors import StoreError
-from penstock.fairness import run_heavy
-from penstock.gateway.api.compact import prepare_any
 from penstock.gateway.api.retrieve import accented, stream_response
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.chains import read_items
-from penstock.gateway.history.resolve import complete
-from penstock.gateway.http.exchange import ClientRequest, Exchange, NoClient
+from penstock.gateway.http.exchange import ClientRequest, Exchange
 from penstock.gateway.refusals import refusal_for
-from penstock.gateway.settings import ClientKey
-from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.turn.outlets import LiveOutlet
-from penstock.gateway.turn.prepare import Prepared, StoredStart
+from penstock.gateway.turn.prepare import Prepared
 from penstock.gateway.turn.run import admit_turn, refuse_turn, run_turn
 from penstock.gateway.turn.stop_reasons import TAKEN_OVER
-from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.protocol.events import Event
-from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
-from penstock.protocol.wire import encode, parse, read
-from penstock.store.contract import LOCAL, Opened
+from penstock.protocol.wire import encode
 from penstock.stream.accents import ACCENTS
 
 
@@ -90,10 +79,10 @@ async def _run(
         accepted.set_result(refused)
         return
     accepted.set_result(prepared.machine.snapshot)
-    await _run_accepted(gateway, prepared, exchange)
+    await run_accepted(gateway, prepared, exchange)
 
 
-async def _run_accepted(gateway: Gateway, prepared: Prepared, exchange: ClientRequest) -> None:
+async def run_accepted(gateway: Gateway, prepared: Prepared, exchange: ClientRequest) -> None:
     """Run a turn that is in the store and in the ledger. Before its upstream is called, the store must know
     that it will be: if this worker dies, the turn must not be started again (decision 33)."""
     is_ours = False
@@ -116,48 +105,3 @@ async def _is_started(gateway: Gateway, id: str) -> bool:
 
 _RETRY = 1.0
 """Seconds between attempts to record a start."""
-
-
-# Turns that other workers have accepted
-
-
-async def start_stored(gateway: Gateway, turn: Opened, last_sequence: int) -> bool:
-    """Run a background turn that was accepted by a worker that died before it called an upstream. Return
-    False if that is not possible."""
-    exchange = ClientRequest(NoClient(f"accent={turn.accent}"))
-    try:
-        key = _key_of(gateway, turn.tenant)
-        request = read(parse(turn.request), CreateResponse)
-        request = replace(request, input=read_items(turn.input))
-        weight = sum(len(item.data) for item in turn.input)
-        resolved = await complete(gateway, key, request, weight)
-        prepared = await run_heavy(
-            resolved.weight,
-            prepare_any,
-            gateway,
-            exchange,
-            key,
-            resolved,
-            Stopwatch(gateway.services.clock),
-            stored=StoredStart(turn, last_sequence),
-        )
-        await admit_turn(gateway, prepared, exchange)
-    except Exception as error:
-        log_refused(refusal_for(error, exchange.request_id), "POST", "responses", exchange.request_id)
-        return False
-    gateway.run_in_background(_run_stored(gateway, prepared, exchange))
-    return True
-
-
-async def _run_stored(gateway: Gateway, prepared: Prepared, exchange: ClientRequest) -> None:
-    await prepared.keeper.keep(prepared.machine.start(queued=True))  # those that are not in its log yet
-    await _run_accepted(gateway, prepared, exchange)
-
-
-def _key_of(gateway: Gateway, tenant: str) -> ClientKey | None:
-    """Return the key with the name of a tenant; raise `RequestRefused` if there is none any more."""
-    keys = gateway.services.settings.keys
-    key = next((each for each in keys if each.name == tenant), None)
-    if (key is None) != (tenant == LOCAL and not keys) or gateway.is_draining:
-        raise RequestRefused(401, "authentication_error", "the key of this turn was removed")
-    return key

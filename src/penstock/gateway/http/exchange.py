@@ -41,7 +41,7 @@ class ClientRequest:
         self._channel.abort()
 
 
-class NoClient:
+class ClientlessChannel:
     """The channel of a turn that no client of this process has requested. See `ClientChannel`."""
 
     method, path, server_port = "POST", "/v1/responses", 0
