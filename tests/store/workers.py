@@ -102,4 +102,11 @@ async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
 
 async def stop_renewing(store: SharedStore) -> None:
     """Let a worker seem dead to the others, while it can still write."""
-    await store._peers.aclose()
+    task = store._peers._task
+    assert task is not None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def go_on_renewing(store: SharedStore) -> None:
+    store._peers._task = asyncio.create_task(store._peers._run())
