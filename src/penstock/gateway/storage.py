@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from penstock.errors import PenstockError, StoreError
@@ -24,13 +25,14 @@ _DAY = 86_400
 # Which store
 
 
-async def open_gateway_store(where: str, environment: Mapping[str, str]) -> Store:
-    """Open the store: `none` is a bounded in-memory store, empty the user's default file (decision 15).
+async def open_gateway_store(where: str, environment: Mapping[str, str], *, is_worker: bool = False) -> Store:
+    """Open the store: `none` is a bounded in-memory store, empty the user's default file (decision 15). A
+    worker opens the store that its supervisor has prepared.
 
     If another gateway uses the default file, fall back to a bounded in-memory store and log a warning:
     starting a second gateway to try something must not require a file name.
     """
-    if where == NONE:
+    if where == NONE or is_worker:
         return await open_store(IN_MEMORY)
     try:
         return await open_store(where or default_path(environment))
@@ -42,6 +44,17 @@ async def open_gateway_store(where: str, environment: Mapping[str, str]) -> Stor
             "use --store PATH for a file of its own"
         )
         return await open_store(IN_MEMORY)
+
+
+@asynccontextmanager
+async def prepare_shared_store(where: str, environment: Mapping[str, str]) -> AsyncIterator[None]:
+    """Create and migrate the store for several workers, end interrupted turns, and keep the store locked
+    against other gateways while this is active. Raise `StoreError` if that is not possible."""
+    store = await open_store(where or default_path(environment))
+    try:
+        yield
+    finally:
+        await store.aclose()
 
 
 def secret_folder(where: str, environment: Mapping[str, str]) -> Path | None:

@@ -159,6 +159,7 @@ def _admission(
         listing=services.listing_for(exchange.headers),
         target=(request.first.upstream.name, request.first.model),
         clock=gateway.clock,
+        workers=services.settings.workers,
     )
 
 
