@@ -25,15 +25,20 @@ from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 
 
 async def open_app(
-    settings: Settings, *, url: str = "", environment: Mapping[str, str] = os.environ
+    settings: Settings,
+    *,
+    url: str = "",
+    environment: Mapping[str, str] = os.environ,
+    is_worker: bool = False,
 ) -> GatewayApp:
     """Open the store and return the gateway on the running event loop; `gateway.aclose` closes both.
 
     `url` is where this process reaches the gateway, because `POST /v1/parts` requests its responses there. It
-    defaults to the host and port of the settings. Raises `StoreError` and `ConfigError`.
+    defaults to the host and port of the settings. A worker shares its store with others. Raises `StoreError`
+    and `ConfigError`.
     """
     sealer = load_sealer(environment, secret_folder(settings.store, environment))
-    store = await open_gateway_store(settings.store, environment)
+    store = await open_gateway_store(settings.store, environment, is_worker=is_worker)
     try:
         gateway = Gateway(settings, store=store, sealer=sealer)
     except BaseException:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.reloading import FileWatch, Reloader
+from penstock.gateway.reloading import FileWatch, reloader_of
 from penstock.gateway.server import server_of
 from penstock.gateway.settings import ClientKey, Settings
 from penstock.gateway.telemetry.logs import log
@@ -116,7 +116,7 @@ def reloaded(before: Settings, after: Settings, *, only_changes: bool = True) ->
     async def run() -> tuple[Settings, bool]:
         gateway = Gateway(before, store=MemoryStore())
         old = gateway.services
-        Reloader(gateway, server_of(GatewayApp(gateway)), lambda: after).reload(only_changes=only_changes)
+        reloader_of(gateway, server_of(GatewayApp(gateway)), lambda: after).reload(only_changes=only_changes)
         result = gateway.services.settings, gateway.services is not old
         await gateway.aclose()
         return result

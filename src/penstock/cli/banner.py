@@ -152,6 +152,8 @@ def _rows(gateway: ServedGateway, statuses: Mapping[str, TargetStatus]) -> Itera
     yield "models", [_models(settings, statuses)]
     yield "store", [gateway.store]
     yield "settings", [short_path(gateway.file) if gateway.file else _NO_FILE]
+    if settings.workers > 1:
+        yield "workers", [f"{settings.workers} processes share this address and the store"]
     yield "access", [_access(settings)]
     if gateway.metrics:
         yield "metrics", [gateway.metrics]

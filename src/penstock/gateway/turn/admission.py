@@ -1,8 +1,9 @@
 """Admission: a turn gets its record in the ledger before an upstream is called, unless its key has used up
 what it may use. At its end the record is settled with what the turn did use.
 
-If the ledger cannot be reached, a key's rates and concurrent turns are counted in this process instead; a key
-with a budget is refused with a 503, because nobody knows what is left of it (decision 34).
+If the ledger cannot be reached, a key's rates and concurrent turns are counted in this process instead: of
+several workers on one machine, each allows an equal share of them. A key with a budget is refused with a
+503, because nobody knows what is left of it (decision 34).
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Admission:
         "_local",
         "_record",
         "_store",
+        "_workers",
     )
 
     def __init__(
@@ -76,10 +78,11 @@ class Admission:
         listing: Listing,
         attempts: Attempts,
         clock: Callable[[], float],
+        workers: int = 1,
     ) -> None:
         self._record, self._limits = record, limits
         self._store, self._local, self._listing, self._clock = store, local, listing, clock
-        self._attempts = attempts
+        self._attempts, self._workers = attempts, workers
         self._is_admitted = self._is_open = False
 
     @property
@@ -113,7 +116,7 @@ class Admission:
             self._is_open = isinstance(error, TimeoutError)  # the ledger may still be opening the record
             if limits.budgets:
                 raise _unknown_budget(self._record.tenant) from None
-            exceeded = self._local.admit_now(self._record, limits)
+            exceeded = self._local.admit_now(self._record, share_of(limits, self._workers))
             if exceeded is None:
                 await self._store.admit(self._record)  # it is written when the ledger can be reached again
         except asyncio.CancelledError:
@@ -186,6 +189,22 @@ def limits_to_check(limits: KeyLimits) -> KeyLimits | None:
 
 
 _NONE = KeyLimits()
+
+
+def share_of(limits: KeyLimits, workers: int) -> KeyLimits:
+    """Return the rates that each of several workers may allow, so that all together allow about the whole."""
+    if workers <= 1:
+        return limits
+
+    def share(whole: int | None) -> int | None:
+        return None if whole is None else -(-whole // workers)
+
+    return replace(
+        limits,
+        requests_per_minute=share(limits.requests_per_minute),
+        tokens_per_minute=share(limits.tokens_per_minute),
+        concurrent_turns=share(limits.concurrent_turns),
+    )
 
 
 def reserved_tokens(limits: KeyLimits | None, request: CreateResponse, count: Callable[[], int]) -> int:

@@ -178,6 +178,7 @@ def _admission(
         listing=services.listing_for(exchange.headers),
         attempts=attempts,
         clock=gateway.clock,
+        workers=services.settings.workers,
     )
 
 
