@@ -111,7 +111,7 @@ class ConfigError(PenstockError):
 class StoreError(PenstockError):
     """The store cannot be opened, or an operation on it failed. `code` is one of the constants below.
 
-    The message names the file and what to do, and never contains stored data.
+    The message names the file or the database and what to do, and never contains stored data or a password.
     """
 
     NOT_A_STORE = "not_a_store"
@@ -135,6 +135,16 @@ class StoreError(PenstockError):
     """A new id already exists."""
     CLOSED = "closed"
     """The store was used after it was closed."""
+    ADDRESS = "address"
+    """The URL of the store cannot be read."""
+    NOT_INSTALLED = "not_installed"
+    """The extra that this kind of store needs is not installed."""
+    UNREACHABLE = "unreachable"
+    """The database does not answer."""
+    DENIED = "denied"
+    """The database refuses the user, or does not allow it what a store needs."""
+    BUSY = "busy"
+    """The database, or the pool of connections to it, has no room at present."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
