@@ -16,9 +16,10 @@ from penstock.cli import OK, PROBLEM, UsageError, build_parser, serve
 from penstock.errors import StoreError
 from penstock.gateway import server
 from penstock.gateway.config.file import load_settings
-from penstock.gateway.gateway import Gateway
+from penstock.gateway.server import ListeningSockets
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry import logs
+from penstock.store.contract import Store
 from penstock.store.memory import MemoryStore
 
 
@@ -35,6 +36,9 @@ def options(*arguments: str) -> argparse.Namespace:
     return build_parser("serve").parse_args(["serve", *arguments])
 
 
+Announce = Callable[[str, Settings, Store], Coroutine[Any, Any, None]]
+
+
 class FakeServer:
     """Replaces `gateway.server.run`: reports to be ready, and returns ids of responses that were lost."""
 
@@ -45,20 +49,18 @@ class FakeServer:
     def __call__(
         self,
         _open: object,
-        listening: socket.socket,
+        sockets: ListeningSockets,
         *,
-        own: socket.socket | None,
         ready: Callable[[str], None],
-        announce: Callable[[str, Gateway], Coroutine[Any, Any, None]],
+        announce: Announce,
         reload: Callable[[], Any],
         watch: Path | None,
-        metrics: socket.socket | None,
     ) -> list[str]:
-        assert own is None, "there is no TLS"
-        assert metrics is None
+        assert sockets.own is None, "there is no TLS"
+        assert sockets.metrics is None
         self.watched = watch
-        with listening:
-            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with sockets.main:
+            self.url = f"http://127.0.0.1:{sockets.main.getsockname()[1]}"
             if self._error is not None:
                 raise self._error
             ready(self.url)
@@ -66,9 +68,9 @@ class FakeServer:
             self.reloaded = reload()
             return self._lost
 
-    async def _announce(self, announce: Callable[[str, Gateway], Coroutine[Any, Any, None]]) -> None:
+    async def _announce(self, announce: Announce) -> None:
         settings = load_settings(Path("penstock.toml"), {}) if Path("penstock.toml").exists() else Settings()
-        await announce(self.url, Gateway(settings, store=MemoryStore()))
+        await announce(self.url, settings, MemoryStore())
 
 
 def test_the_first_line_is_the_url_alone_and_the_banner_follows(
@@ -123,6 +125,11 @@ def test_a_reload_applies_the_options_again(monkeypatch: pytest.MonkeyPatch) -> 
         (["--host", "0.0.0.0"], "key"),
         (["--preset", "opnai"], "openai"),
         (["--config", "nowhere.toml"], "nowhere.toml"),
+        (
+            ["--workers", "2", "--store", "none"],
+            "--workers 2: with --store none, a response would be known to",
+        ),
+        (["--workers", "auto", "--store", "none"], "--workers auto: with --store none"),
     ],
 )
 def test_wrong_options_are_reported_before_the_server_starts(
@@ -135,8 +142,9 @@ def test_wrong_options_are_reported_before_the_server_starts(
 
 
 def test_a_ready_file_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "listen", lambda *_: None)
-    with pytest.raises(UsageError, match="--ready-file: cannot write no/such/file: No such file"):
+    unused = socket.socket()
+    monkeypatch.setattr(server, "listen", lambda *_: unused)
+    with unused, pytest.raises(UsageError, match="--ready-file: cannot write no/such/file: No such file"):
         serve.run(options("--ready-file", "no/such/file"))
 
 
@@ -146,7 +154,7 @@ def test_a_port_in_use_gets_advice(monkeypatch: pytest.MonkeyPatch) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        with pytest.raises(UsageError, match="Is another gateway running"):
+        with pytest.raises(UsageError, match=r"\d: Address already in use\. Is another gateway running"):
             serve.run(options("--port", port))
 
 
@@ -155,3 +163,22 @@ def test_a_port_is_a_number_up_to_65535(text: str, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         options(f"--port={text}")
     assert f"{text!r} is not a port: use a number from 0 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["0", "257", "-1", "two", "1.5", ""])
+def test_the_number_of_workers_is_checked(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options(f"--workers={text}")
+    assert f"{text!r} is not a number of workers: use a number from 1 to 256" in capsys.readouterr().err
+
+
+def test_workers_are_refused_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(UsageError, match="--workers: Windows has no workers; start one gateway"):
+        serve.run(options("--port", "0", "--workers", "2"))
+
+
+def test_a_worker_without_a_supervisor_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_WORKER", "none")
+    with pytest.raises(UsageError, match="only `penstock serve --workers` starts workers"):
+        serve.run(options())

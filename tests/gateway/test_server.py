@@ -19,7 +19,7 @@ import pytest
 import trustme
 
 from penstock.gateway.app import GatewayApp
-from penstock.gateway.server import SWITCH_INTERVAL, CannotListen, listen, run, url_of
+from penstock.gateway.server import SWITCH_INTERVAL, CannotListen, ListeningSockets, listen, run, url_of
 from penstock.gateway.settings import Settings
 from tests.client.server import chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
@@ -56,7 +56,7 @@ def test_heavy_threads_let_the_event_loop_run_soon(monkeypatch: pytest.MonkeyPat
         raise CannotListen("not today")
 
     with listen("127.0.0.1", 0) as listening, pytest.raises(CannotListen):
-        run(fail, listening, ready=print, reload=Settings)
+        run(fail, ListeningSockets(main=listening), ready=print, reload=Settings)
     assert intervals == [SWITCH_INTERVAL]
 
 

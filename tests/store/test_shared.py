@@ -12,7 +12,7 @@ from penstock.store.ledger import KeyLimits, TurnFilter
 from penstock.store.shared import SharedStore
 from tests.store.builders import closed, event, events, item_of, items, opened, read, recalled
 from tests.store.ledger_records import ended, started
-from tests.store.workers import NotingHost, for_two_workers, stop_renewing, until
+from tests.store.workers import NotingHost, for_two_workers, go_on_renewing, stop_renewing, until
 
 BACKGROUND = replace(opened("resp_1", "in_1", status="queued"), is_background=True)
 
@@ -196,7 +196,7 @@ async def test_an_idle_turn_learns_that_it_was_taken_over(first: SharedStore, se
     await first.open(opened("resp_1"), patience=30)
     await stop_renewing(first)
     await until(lambda: status_is(second, "resp_1", "failed"))
-    await first.join()  # it is back
+    go_on_renewing(first)
     await until(lambda: "resp_1" in host.lost)
 
 

@@ -46,7 +46,7 @@ class NotingHost:
     def followed(self, tenant: str, id: str, is_followed: bool) -> None:  # noqa: ARG002
         self.follows.append((id, is_followed))
 
-    def start(self, turn: Opened, last_sequence: int) -> bool:  # noqa: ARG002
+    async def start(self, turn: Opened, last_sequence: int) -> bool:  # noqa: ARG002
         self.started.append(turn)
         return self._can_start
 
@@ -108,4 +108,11 @@ async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
 
 async def stop_renewing(store: SharedStore) -> None:
     """Let a worker seem dead to the others, while it can still write."""
-    await store._peers.aclose()
+    task = store._peers._task
+    assert task is not None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def go_on_renewing(store: SharedStore) -> None:
+    store._peers._task = asyncio.create_task(store._peers._run())

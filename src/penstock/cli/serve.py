@@ -8,16 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli import OK, PROBLEM, UsageError
+from penstock.cli import OK, PROBLEM, USAGE, UsageError
 from penstock.cli.terminal import Terminal, terminal_width
 from penstock.dialects.registry import RENDERED
 from penstock.formatting import counted
 
 if TYPE_CHECKING:
-    from socket import socket
-
     from penstock.gateway.config.options import ServeOptions
-    from penstock.gateway.gateway import Gateway
+    from penstock.gateway.server import ListeningSockets
     from penstock.gateway.settings import Settings
 
 _USAGE = "penstock serve [--upstream URL] [--preset NAME] [--model NAME] [options]"
@@ -36,6 +34,9 @@ examples:
   penstock serve --upstream https://llm.example/v1 --api-key-env LLM_KEY
   penstock serve --config penstock.toml
                         many upstreams, fallback, keys: docs/configuration.md
+  penstock serve --workers auto
+                        one process per processor; SIGUSR2 replaces them one
+                        by one, for example after an upgrade
 
 Without --config, penstock.toml is read from the current folder or from
 ~/.config/penstock if it exists. Its changes apply within about a second;
@@ -48,8 +49,8 @@ environment variables, which override the file and are overridden by options:
 
 exit codes:
   0  the gateway was stopped
-  1  the gateway was stopped, but some responses could not be stored: the log
-     lists them
+  1  the gateway was stopped, but some responses could not be stored, or a
+     worker crashed meanwhile: the log lists them
   2  the gateway could not start: wrong options, an invalid configuration, or
      an address in use"""
 
@@ -63,23 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_serve_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the options that override settings of the file; return the group of options for serving."""
-    upstream = parser.add_argument_group("upstream")
+    upstream = add_upstream_options(parser, without_key="the client's own key is passed on")
     add = upstream.add_argument
-    add("--upstream", metavar="URL", help="the upstream's base URL, with or without /v1")
-    add("--preset", metavar="NAME", help="a vendor: sets URL, dialect, quirks and the variable with the key")
-    add(
-        "--dialect",
-        metavar="NAME",
-        choices=sorted(RENDERED),
-        help=f"the upstream's API format (dialect): {', '.join(sorted(RENDERED))} "
-        "(default: the preset's, or chat)",
-    )
-    add(
-        "--api-key-env",
-        metavar="NAME",
-        help="the environment variable with the API key (default: the preset's; without one, the client's "
-        "own key is passed on)",
-    )
     add(
         "--model",
         metavar="NAME",
@@ -104,8 +90,36 @@ def add_serve_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
         default=None,
         help="also store the upstreams' bytes, for penstock replay",
     )
+    add(
+        "--workers",
+        metavar="N|auto",
+        type=_workers,
+        help="processes that share the address and the store (default: 1; auto: one per processor)",
+    )
     add("--metrics", metavar="HOST:PORT", type=_metrics, help="an address of its own for /metrics")
     return serving
+
+
+def add_upstream_options(parser: argparse.ArgumentParser, *, without_key: str) -> argparse._ArgumentGroup:
+    """Add the options that describe an upstream; return their group. `without_key` says what happens if the
+    upstream has no key."""
+    upstream = parser.add_argument_group("upstream")
+    add = upstream.add_argument
+    add("--upstream", metavar="URL", help="the upstream's base URL, with or without /v1")
+    add("--preset", metavar="NAME", help="a vendor: sets URL, dialect, quirks and the variable with the key")
+    add(
+        "--dialect",
+        metavar="NAME",
+        choices=sorted(RENDERED),
+        help=f"the upstream's API format (dialect): {', '.join(sorted(RENDERED))} "
+        "(default: the preset's, or chat)",
+    )
+    add(
+        "--api-key-env",
+        metavar="NAME",
+        help=f"the environment variable with the API key (default: the preset's; without one, {without_key})",
+    )
+    return upstream
 
 
 def _port(text: str) -> int:
@@ -124,6 +138,16 @@ def _metrics(text: str) -> tuple[str, int]:
         raise argparse.ArgumentTypeError(f"{text!r} {wrong}") from None
 
 
+def _workers(text: str) -> int:
+    from penstock.gateway.config.values import MOST_WORKERS, InvalidValue, worker_number
+
+    try:
+        return worker_number(int(text) if text.isdecimal() else text)
+    except InvalidValue:
+        message = f"{text!r} is not a number of workers: use a number from 1 to {MOST_WORKERS}, or auto"
+        raise argparse.ArgumentTypeError(message) from None
+
+
 def run(options: argparse.Namespace) -> int:
     from penstock.errors import (  # imported here to keep --help fast
         ConfigError,
@@ -131,14 +155,18 @@ def run(options: argparse.Namespace) -> int:
         StoreError,
     )
     from penstock.gateway.config.file import find_config
-    from penstock.gateway.config.options import OptionError, settings_from
+    from penstock.gateway.config.options import WORKER_VARIABLE, OptionError, settings_from
     from penstock.gateway.telemetry.logs import set_up
 
+    if descriptor := os.environ.pop(WORKER_VARIABLE, ""):
+        return _run_worker(descriptor)
     path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
     given = serve_options(options)
     try:
         settings = settings_from(given, path, os.environ)
-        listening, metrics = _listen(settings)
+        if settings.workers != 1 and sys.platform == "win32":
+            raise OptionError("--workers: Windows has no workers; start one gateway, without this option")
+        sockets = _listen(settings)
     except (ConfigError, OptionError) as error:
         raise UsageError(str(error)) from None
     except PenstockError as error:
@@ -146,14 +174,15 @@ def run(options: argparse.Namespace) -> int:
     ready_file = _ready_file(options.ready_file)
     set_up(settings.log_level, width=lambda: terminal_width(sys.stderr))
     try:
-        lost = _serve(settings, listening, metrics, given, path, ready_file)
+        lost, crashed = _serve(settings, sockets, given, path, ready_file)
     except (StoreError, ConfigError) as error:
         raise UsageError(f"--store: {error}") from None
-    if not lost:
-        return OK
-    count = counted(len(lost), "response")
-    print(f"penstock: {count} could not be written to the store: the log lists them", file=sys.stderr)
-    return PROBLEM
+    except PenstockError as error:
+        raise UsageError(str(error)) from None
+    if lost:
+        message = f"{counted(lost, 'response')} could not be written to the store: the log lists them"
+        print(f"penstock: {message}", file=sys.stderr)
+    return PROBLEM if lost or crashed else OK
 
 
 def serve_options(options: argparse.Namespace) -> ServeOptions:
@@ -172,50 +201,95 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         store=options.store,
         record=options.record,
         metrics=options.metrics,
+        workers=options.workers,
     )
 
 
 def _serve(
     settings: Settings,
-    listening: socket,
-    metrics: socket | None,
+    sockets: ListeningSockets,
     given: ServeOptions,
     path: Path | None,
     ready_file: Path | None,
-) -> list[str]:
-    """Serve until stopped; return the ids of responses that could not be stored."""
+) -> tuple[int, int]:
+    """Serve until stopped; return the numbers of responses that could not be stored, and of workers that
+    crashed meanwhile."""
     from penstock.application import open_app
     from penstock.editor.route import own_url
     from penstock.gateway.config.options import reloaded_settings
-    from penstock.gateway.server import listen, url_of
     from penstock.gateway.server import run as serve
+    from penstock.gateway.server import url_of
+    from penstock.store.memory import MemoryStore
 
-    # The certificate may not be valid for a local address.
-    own = listen("127.0.0.1", 0) if settings.tls_cert else None
     # The configured port may be 0.
-    url = url_of(own) if own else own_url(settings.host, listening.getsockname()[1])
-    return serve(
-        lambda: open_app(settings, url=url),
-        listening,
-        own=own,
-        ready=lambda url: _ready(url, ready_file),
-        announce=lambda url, gateway: _announce(url, gateway, path, metrics),
+    url = url_of(sockets.own) if sockets.own else own_url(settings.host, sockets.main.getsockname()[1])
+    metrics = f"{url_of(sockets.metrics)}/metrics" if sockets.metrics else ""
+
+    def ready(url: str) -> None:
+        _ready(url, ready_file, metrics)
+
+    def reload() -> Settings:
+        return reloaded_settings(given, path, os.environ)
+
+    if settings.workers == 1:
+        lost = serve(
+            lambda: open_app(settings, url=url),
+            sockets,
+            ready=ready,
+            announce=lambda url, settings, store: _announce(
+                url, settings, path, metrics, is_in_memory=isinstance(store, MemoryStore)
+            ),
+            watch=path,
+            reload=reload,
+        )
+        return len(lost), 0
+    from penstock.gateway.workers.supervisor import supervise
+
+    stopped = supervise(
+        settings,
+        sockets,
+        own_url=url,
+        ready=ready,
+        announce=lambda url, settings: _announce(url, settings, path, metrics, is_in_memory=False),
         watch=path,
-        metrics=metrics,
-        reload=lambda: reloaded_settings(given, path, os.environ),
+        reload=reload,
     )
+    return stopped.lost, stopped.crashed
 
 
-def _listen(settings: Settings) -> tuple[socket, socket | None]:
-    """Return the socket of the gateway, and that of the metrics if they have an address of their own."""
-    from penstock.gateway.server import listen
+def _run_worker(descriptor: str) -> int:
+    """Run as one of several workers. The supervisor reports why one cannot start, and what was lost."""
+    from penstock.application import open_app
+    from penstock.errors import ConfigError, StoreError
+    from penstock.gateway.telemetry.logs import set_up
+    from penstock.gateway.workers.worker import NotAWorker, receive_orders, run_worker
+
+    try:
+        start, connection = receive_orders(descriptor)
+    except NotAWorker as error:
+        raise UsageError(str(error)) from None
+    settings = start.settings
+    set_up(settings.log_level, width=lambda: terminal_width(sys.stderr), worker=start.number)
+    try:
+        lost = run_worker(start, connection, lambda: open_app(settings, url=start.url, is_worker=True))
+    except (StoreError, ConfigError):
+        return USAGE
+    return PROBLEM if lost else OK
+
+
+def _listen(settings: Settings) -> ListeningSockets:
+    """Open the socket of the gateway, and that of the metrics if they have an address of their own."""
+    from penstock.gateway.server import ListeningSockets, listen
 
     listening = listen(settings.host, settings.port)
     try:
-        return listening, listen(*settings.metrics) if settings.metrics else None
+        metrics = listen(*settings.metrics) if settings.metrics else None
+        # The certificate may not be valid for a local address.
+        own = listen("127.0.0.1", 0) if settings.tls_cert else None
     except BaseException:
         listening.close()
         raise
+    return ListeningSockets(main=listening, own=own, metrics=metrics)
 
 
 def _ready_file(name: str | None) -> Path | None:
@@ -236,10 +310,13 @@ def _with_advice(error: Exception) -> str:
     return f"{error}{advice}"
 
 
-def _ready(url: str, ready_file: Path | None) -> None:
+def _ready(url: str, ready_file: Path | None, metrics: str) -> None:
     """Print the line that programs wait for, and write the ready file."""
     from penstock.cli.banner import write
+    from penstock.gateway.telemetry.logs import log
 
+    if metrics:
+        log.info("%s", f"metrics are at {metrics}")
     write([f"Penstock is ready at {url}/v1"])
     if ready_file is not None:
         # Replace atomically, so that a waiting process never reads half of it.
@@ -248,20 +325,17 @@ def _ready(url: str, ready_file: Path | None) -> None:
         temporary.replace(ready_file)
 
 
-async def _announce(url: str, gateway: Gateway, path: Path | None, metrics: socket | None) -> None:
+async def _announce(
+    url: str, settings: Settings, path: Path | None, metrics: str, *, is_in_memory: bool
+) -> None:
     from penstock.cli.banner import ServedGateway, announce, store_in_words
-    from penstock.gateway.server import url_of
     from penstock.gateway.storage import default_path
-    from penstock.store.memory import MemoryStore
 
-    settings = gateway.services.settings
-    is_in_memory = isinstance(gateway.store, MemoryStore)
-    store = store_in_words(settings, default_path(os.environ), is_in_memory=is_in_memory)
     served = ServedGateway(
         url=url,
         settings=settings,
         file=path,
-        store=store,
-        metrics=f"{url_of(metrics)}/metrics" if metrics else "",
+        store=store_in_words(settings, default_path(os.environ), is_in_memory=is_in_memory),
+        metrics=metrics,
     )
     await announce(served, Terminal())

@@ -40,4 +40,4 @@ class MetricsApp(GatewayApp):
 async def _show_metrics(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
     if not has_metrics_token(gateway.services.settings, exchange.headers):
         raise metrics_unauthorized()
-    exchange.answer(200, gateway.metrics.render(), content_type=CONTENT_TYPE)
+    exchange.answer(200, await gateway.metrics.gather(), content_type=CONTENT_TYPE)

@@ -25,21 +25,31 @@ from penstock.net.tls import load_certificate, server_tls_context
 POLL = 0.5
 """Seconds between two looks at the file."""
 
-_FIXED = ("host", "port", "store", "metrics")
+_FIXED = ("host", "port", "store", "metrics", "workers")
 """Settings that apply only when the gateway starts."""
 
-_Signature = tuple[int, int, int, int] | None
+_Signature = tuple[int, ...] | None
+_UNKNOWN: _Signature = ()
 
 
 class Reloader:
     """Reads the settings again and applies them. If they are invalid, the current ones stay."""
 
-    def __init__(self, gateway: Gateway, server: Server, read: Callable[[], Settings]) -> None:
-        self._gateway, self._server, self._read = gateway, server, read
+    def __init__(
+        self,
+        read: Callable[[], Settings],
+        current: Callable[[], Settings],
+        apply: Callable[[Settings], None],
+        *,
+        has_tls: bool,
+    ) -> None:
+        """`apply` raises `PenstockError` if the settings cannot be used; `has_tls` is whether the gateway was
+        started with a certificate."""
+        self._read, self._current, self._apply, self._has_tls = read, current, apply, has_tls
 
     def reload(self, *, only_changes: bool = False) -> None:
         """Apply the settings. With `only_changes`, do nothing if they are equal to the current ones."""
-        current = self._gateway.services.settings
+        current = self._current()
         try:
             wanted = self._read()
             settings = replace(wanted, **{name: getattr(current, name) for name in _FIXED})
@@ -48,12 +58,12 @@ class Reloader:
                 raise ConfigError("", 0, _EXPOSED.format(host=settings.host))
             if are_metrics_exposed(settings):
                 raise ConfigError("", 0, _METRICS_EXPOSED)
-            self._check_certificate(settings)
+            if self._has_tls and settings.tls_cert:  # if it cannot be loaded, nothing is changed
+                server_tls_context(settings.tls_cert, settings.tls_key)
             _log_fixed(current, wanted)
             if only_changes and settings == current:
                 return
-            self._gateway.reload(settings)
-            self._reload_certificate(settings)
+            self._apply(settings)
         except PenstockError as error:
             log.error("%s", f"the settings were not changed: {str(error).removeprefix(': ')}")
             return
@@ -62,14 +72,22 @@ class Reloader:
         if current.keys and not settings.keys:
             log.warning("there are no keys any more: every client on this machine may use the gateway")
 
-    def _check_certificate(self, settings: Settings) -> None:
-        """Raise if the certificate cannot be loaded: then nothing is changed."""
-        if self._server.tls is not None and settings.tls_cert:
-            server_tls_context(settings.tls_cert, settings.tls_key)
 
-    def _reload_certificate(self, settings: Settings) -> None:
-        if self._server.tls is not None and settings.tls_cert:
-            load_certificate(self._server.tls, settings.tls_cert, settings.tls_key)
+def reloader_of(gateway: Gateway, server: Server, read: Callable[[], Settings]) -> Reloader:
+    """Return a reloader of a gateway in this process."""
+    return Reloader(
+        read,
+        lambda: gateway.services.settings,
+        lambda settings: apply_settings(gateway, server, settings),
+        has_tls=server.tls is not None,
+    )
+
+
+def apply_settings(gateway: Gateway, server: Server, settings: Settings) -> None:
+    """Use new settings, and load the certificate again."""
+    gateway.reload(settings)
+    if server.tls is not None and settings.tls_cert:
+        load_certificate(server.tls, settings.tls_cert, settings.tls_key)
 
 
 _EXPOSED = (
@@ -95,6 +113,7 @@ class FileWatch:
         self._applied = self._seen = _signature(path)
 
     async def run(self) -> None:
+        self._applied = _UNKNOWN  # the file may have changed since the settings were read
         while True:
             await asyncio.sleep(POLL)
             # In a thread: a network file system may take long to respond.
@@ -116,9 +135,10 @@ class FileWatch:
 
 
 def _signature(path: Path) -> _Signature:
-    """Return what changes with the file behind a path, which may be a link; None if there is none."""
+    """Return what changes with the file behind a path, which may be a link; None if there is none. This
+    includes its permissions: a file that could not be read is read again when they are repaired."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev

@@ -119,6 +119,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     store: str = ""
     """The file for responses; empty: a file in the user's data folder; `none`: a bounded in-memory store."""
+    workers: int = 1
+    """Processes that share the address and the store; 0: one for each processor."""
     record: bool = False
     """Store the upstreams' bytes with the responses, for `penstock replay`."""
     targets: tuple[UpstreamTarget, ...] = ()

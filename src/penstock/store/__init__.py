@@ -8,28 +8,62 @@ runs, `turn_buffer` holds what is not written yet, `interrupted` ends turns whos
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from penstock.store.contract import Store, StoreArchive
 
-    Clock = Callable[[], float]
-
+Clock = Callable[[], float]
 T = TypeVar("T")
 
 IN_MEMORY = "memory://"
 
 
-async def open_store(where: str | Path, *, clock: Clock | None = None, direct_url: str = "") -> Store:
+class StoreOptions(Struct, frozen=True, kw_only=True):
+    """See `open_store`. The URLs may contain passwords."""
+
+    clock: Clock | None
+    direct_url: str
+    redis_url: str
+
+
+async def open_store(
+    where: str | Path, *, clock: Clock | None = None, direct_url: str = "", redis_url: str = ""
+) -> Store:
     """Open a store, or create it. `where` is a path, or a URL with a scheme of `_STORES`.
 
     Raise `StoreError` if that is not possible. Turns that were running when an earlier process died are ended
-    as failed (ask G8). Without `clock`, a file has the times of this machine, and a database its own.
-    `direct_url` leads past a pooler to the same database.
+    as failed (ask G8). Without `clock`, a file has the times of this machine, and a database its own. If
+    `where` is a pooler, `direct_url` is the database behind it. With `redis_url`, the workers that share a
+    database send messages over Redis.
     """
-    return await _backend(where, _STORES)(where, clock, direct_url)
+    options = StoreOptions(clock=clock, direct_url=direct_url, redis_url=redis_url)
+    return await _backend(where, _STORES)(where, options)
+
+
+async def open_shared_store(
+    where: str | Path, *, clock: Clock | None = None, direct_url: str = "", redis_url: str = ""
+) -> Store:
+    """Open a store as one of several workers; raise `StoreError` if that is not possible. It must be held for
+    them (`hold_store`)."""
+    options = StoreOptions(clock=clock, direct_url=direct_url, redis_url=redis_url)
+    return await _backend(where, _SHARED)(where, options)
+
+
+@contextmanager
+def hold_store(where: str | Path) -> Iterator[None]:
+    """Prepare a store for the workers of this machine, and keep other gateways away while this is active.
+    Raise `StoreError` if that is not possible."""
+    release = _backend(where, _HOLDS)(where)
+    try:
+        yield
+    finally:
+        release()
 
 
 def open_archive(where: str | Path) -> StoreArchive:
@@ -52,22 +86,44 @@ def bounded_memory(*, most_bytes: int, most_responses: int, clock: Clock = time.
 # Backends are imported on first use: each needs other libraries, and the command line starts faster.
 
 
-async def _open_memory(where: str | Path, clock: Clock | None, direct_url: str) -> Store:  # noqa: ARG001
+async def _open_memory(where: str | Path, options: StoreOptions) -> Store:  # noqa: ARG001 - has no location
     from penstock.store.memory import MemoryStore
 
-    return MemoryStore(clock=clock or time.time)
+    return MemoryStore(clock=options.clock or time.time)
 
 
-async def _open_sqlite(where: str | Path, clock: Clock | None, direct_url: str) -> Store:  # noqa: ARG001
+async def _open_sqlite(where: str | Path, options: StoreOptions) -> Store:
     from penstock.store.sqlite.store import open_sqlite_store
 
-    return await open_sqlite_store(where, clock=clock or time.time)
+    return await open_sqlite_store(where, clock=options.clock or time.time)
 
 
-async def _open_postgres(where: str | Path, clock: Clock | None, direct_url: str) -> Store:
+async def _open_shared_sqlite(where: str | Path, options: StoreOptions) -> Store:
+    from penstock.store.sqlite.shared import open_shared_sqlite_store
+
+    return await open_shared_sqlite_store(where, clock=options.clock or time.time)
+
+
+async def _open_postgres(where: str | Path, options: StoreOptions) -> Store:
     from penstock.store.postgres.store import open_postgres_store
 
-    return await open_postgres_store(str(where), clock=clock, direct_url=direct_url)
+    return await open_postgres_store(
+        str(where), clock=options.clock, direct_url=options.direct_url, redis_url=options.redis_url
+    )
+
+
+def _hold_sqlite(where: str | Path) -> Callable[[], None]:
+    from penstock.store.sqlite.shared import hold_file
+
+    return hold_file(where).release
+
+
+def _hold_postgres(where: str | Path) -> Callable[[], None]:
+    """Prepare the tables. Any number of gateways may use a database: nothing keeps others away."""
+    from penstock.store.postgres.archive import migrate_archive
+
+    migrate_archive(str(where))
+    return lambda: None
 
 
 def _open_sqlite_archive(where: str | Path) -> StoreArchive:
@@ -82,15 +138,46 @@ def _is_sqlite_in_use(where: str | Path) -> bool:
     return is_locked(Path(where).expanduser())
 
 
-_STORES: dict[str, Callable[[str | Path, Clock | None, str], Awaitable[Store]]] = {
+def _open_postgres_archive(where: str | Path) -> StoreArchive:
+    from penstock.store.postgres.archive import PostgresArchive
+
+    return PostgresArchive(str(where))
+
+
+def _is_postgres_in_use(where: str | Path) -> bool:
+    from penstock.store.postgres.archive import has_workers
+
+    return has_workers(str(where))
+
+
+_STORES: dict[str, Callable[[str | Path, StoreOptions], Awaitable[Store]]] = {
     "memory": _open_memory,
     "postgresql": _open_postgres,
     "postgres": _open_postgres,
     "": _open_sqlite,
 }
 """By URL scheme; a path has none."""
-_ARCHIVES: dict[str, Callable[[str | Path], StoreArchive]] = {"": _open_sqlite_archive}
-_USES: dict[str, Callable[[str | Path], bool]] = {"memory": lambda _: False, "": _is_sqlite_in_use}
+_SHARED: dict[str, Callable[[str | Path, StoreOptions], Awaitable[Store]]] = {
+    "postgresql": _open_postgres,
+    "postgres": _open_postgres,
+    "": _open_shared_sqlite,
+}
+_HOLDS: dict[str, Callable[[str | Path], Callable[[], None]]] = {
+    "postgresql": _hold_postgres,
+    "postgres": _hold_postgres,
+    "": _hold_sqlite,
+}
+_ARCHIVES: dict[str, Callable[[str | Path], StoreArchive]] = {
+    "postgresql": _open_postgres_archive,
+    "postgres": _open_postgres_archive,
+    "": _open_sqlite_archive,
+}
+_USES: dict[str, Callable[[str | Path], bool]] = {
+    "memory": lambda _: False,
+    "postgresql": _is_postgres_in_use,
+    "postgres": _is_postgres_in_use,
+    "": _is_sqlite_in_use,
+}
 
 
 def _backend(where: str | Path, backends: dict[str, T]) -> T:

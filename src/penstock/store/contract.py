@@ -176,7 +176,7 @@ class TurnHost(Protocol):
     def followed(self, tenant: str, id: str, is_followed: bool) -> None:
         """Note whether clients of other workers follow a turn of this worker."""
 
-    def start(self, turn: Opened, last_sequence: int) -> bool:
+    async def start(self, turn: Opened, last_sequence: int) -> bool:
         """Run a background turn that was stored by a worker that died before it called an upstream.
         `last_sequence` is the last event in its log. Return False if that is not possible: the turn then ends
         as failed."""
@@ -365,6 +365,8 @@ class ArchiveStats(Struct, frozen=True, kw_only=True):
     by_status: dict[str, int]
     oldest: int | None
     newest: int | None
+    disk_bytes: int | None = None
+    """What it takes on disk, with space that is free for later; None if `total` says it."""
 
 
 class ArchivedConversation(Struct, frozen=True):

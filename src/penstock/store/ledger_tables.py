@@ -6,7 +6,6 @@ Values are marked by `?` in the conditions, and follow in the same order.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -122,8 +121,9 @@ def where(conditions: Sequence[str]) -> str:
     return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def conditions_of(filter: TurnFilter) -> tuple[list[str], list[object]]:
-    """Return the conditions for rows of `turns`, and their values."""
+def conditions_of(filter: TurnFilter, position: str) -> tuple[list[str], list[object]]:
+    """Return the conditions for rows of `turns`, and their values. `position` is the function that returns
+    where a text contains another: LIKE has wildcards, and limits the length of what it looks for."""
     conditions, values = _common_conditions(filter)
     if filter.since > 0:
         conditions.append("started_at >= ?")
@@ -132,14 +132,11 @@ def conditions_of(filter: TurnFilter) -> tuple[list[str], list[object]]:
         conditions.append("started_at < ?")
         values.append(filter.until)
     if filter.search:
-        conditions.append(r"search LIKE ? ESCAPE '\'")
-        values.append(f"%{_LIKE_SPECIAL.sub(_ESCAPED, lower_ascii(filter.search))}%")
+        conditions.append(f"{position}(search, ?) > 0")
+        values.append(lower_ascii(filter.search))
     if filter.outcome == UNFINISHED:
         conditions.append("ended_at IS NULL")
     return conditions, values
-
-
-_LIKE_SPECIAL, _ESCAPED = re.compile(r"[\\%_]"), r"\\\g<0>"
 
 
 def conditions_of_sums(filter: TurnFilter) -> tuple[list[str], list[object]]:

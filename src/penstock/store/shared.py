@@ -142,13 +142,9 @@ class SharedStore(BufferedStore[BatchWriter]):
         running.mark_stored()
         running.stored_sequence = orphan.last_sequence
         self._turns[turn.id] = running
-        if (
-            turn.is_background
-            and not orphan.is_started
-            and self._host is not None
-            and self._host.start(turn, orphan.last_sequence)
-        ):
-            return
+        if turn.is_background and not orphan.is_started and self._host is not None:  # noqa: SIM102
+            if await self._host.start(turn, orphan.last_sequence):
+                return
         log = await self._stored_log(turn.tenant, turn.id)
         interrupted = end_interrupted(turn.id, turn.response, log, self._clock(), code=WORKER_LOST)
         self.log(turn.id, interrupted.events)

@@ -33,5 +33,5 @@ async def show_ready(gateway: Gateway, exchange: Exchange, _: ClientKey | None) 
 async def show_metrics(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
     """Send the metrics; a token for them may stand for a key, so the route itself checks access."""
     is_all = sees_metrics(gateway.services.settings, exchange.headers, gateway.clock)
-    text = gateway.metrics.render() if is_all else gateway.metrics.render_public()
+    text = await gateway.metrics.gather() if is_all else gateway.metrics.render_public()
     exchange.answer(200, text, content_type=CONTENT_TYPE)

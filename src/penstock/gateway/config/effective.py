@@ -16,7 +16,7 @@ from penstock.gateway.config.secrets import variable_names
 from penstock.gateway.config.targets import TARGET
 from penstock.gateway.config.toml_lines import Path as TomlPath
 from penstock.gateway.config.toml_lines import TomlLines, parse
-from penstock.gateway.config.values import OFF
+from penstock.gateway.config.values import AUTO, OFF
 from penstock.gateway.settings import Settings
 from penstock.gateway.storage import default_path
 from penstock.upstream.target import UpstreamTarget
@@ -109,6 +109,7 @@ class _Collection:
             values["metrics"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         values["metrics_token_env"] = self._section("server").get("metrics_token_env")
         values["store"] = settings.store or str(default_path(self._environment))
+        values["workers"] = settings.workers or AUTO
         for name, value in values.items():
             origin = None
             if name in changed:

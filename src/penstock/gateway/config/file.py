@@ -32,6 +32,7 @@ from penstock.gateway.config.values import (
     seconds_or_off,
     size,
     whole_number,
+    worker_number,
 )
 from penstock.gateway.http.access import key_digest, plain_host, read_origin
 from penstock.gateway.settings import LOG_LEVELS, ClientKey, Limits, Settings
@@ -44,7 +45,7 @@ CONFIG_VARIABLE = "PENSTOCK_CONFIG"
 """The environment variable that names the file, unless an option does."""
 
 SERVER = (
-    *("host", "port", "tls_cert", "tls_key", "log_level", "store", "record", "websocket"),
+    *("host", "port", "tls_cert", "tls_key", "log_level", "store", "workers", "record", "websocket"),
     *("allowed_hosts", "allowed_origins", "metrics", "metrics_token_env"),
 )
 LIMITS: dict[str, ValueReader[int] | ValueReader[float] | ValueReader[float | None]] = {
@@ -144,6 +145,9 @@ def read_settings(text: str, *, file: str, environment: Mapping[str, str]) -> Se
         try:
             HttpUpstream(target)  # finds errors that depend on the environment, such as an invalid proxy
         except InvalidRequestError as error:
+            if error.code == "unsupported_proxy":  # a variable is wrong, not the file
+                variable, _, message = error.message.partition(": ")
+                raise ConfigError(variable, 0, message) from None
             problems.add(("targets", target.name), error.message)
     problems.raise_any()
     return settings
@@ -166,6 +170,7 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
         tls_key=key,
         log_level=server.read("log_level", one_of("log level", LOG_LEVELS), plain.log_level),
         store=server.read("store", nonempty, plain.store),
+        workers=server.read("workers", worker_number, plain.workers),
         record=server.read("record", flag, plain.record),
         websocket=server.read("websocket", flag, plain.websocket),
         allowed_hosts=_each(server, "allowed_hosts", _allowed_host),

@@ -19,13 +19,17 @@ from penstock.dialects.presets import Preset
 from penstock.errors import ConfigError, InvalidRequestError, PenstockError
 from penstock.gateway.config.file import load_settings
 from penstock.gateway.config.targets import default_key_header
+from penstock.gateway.config.values import AUTO
 from penstock.gateway.http.access import are_metrics_exposed, is_exposed
 from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
+from penstock.gateway.storage import NONE
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
 
 HOST_VARIABLE = "PENSTOCK_HOST"
 PORT_VARIABLE = "PENSTOCK_PORT"
+WORKER_VARIABLE = "PENSTOCK_WORKER"
+"""For internal use: tells a worker the descriptor of its connection to the supervisor."""
 HIGHEST_PORT = 65535
 
 _TARGET = "upstream"
@@ -52,6 +56,8 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     store: str | None = None
     record: bool | None = None
     metrics: tuple[str, int] | None = None
+    workers: int | None = None
+    """0: one for each processor."""
 
 
 def settings_from(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:
@@ -65,11 +71,17 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
     elif options.models:
         raise OptionError("--model needs an upstream: add --upstream URL or --preset NAME")
     if is_exposed(settings):
+        source = changed["host"][1] if "host" in changed else f"{file}: server.host"
         raise OptionError(
-            f"--host {settings.host}: anyone who can reach this machine could use the gateway and its keys. "
-            "Create a key first: penstock keys create NAME"
+            f"{source} {settings.host}: anyone who can reach this machine could use the gateway and its "
+            "keys. Create a key first: penstock keys create NAME"
         )
     check_metrics_address(settings)
+    if settings.workers != 1 and settings.store == NONE:
+        raise OptionError(
+            f"--workers {settings.workers or AUTO}: with --store none, a response would be known to only one"
+            " worker; let them share a store (--store PATH), or use one worker"
+        )
     return settings
 
 
@@ -95,7 +107,7 @@ def _port(text: str) -> int | None:
     return int(text)
 
 
-_SERVER_OPTIONS = ("host", "port", "log_level", "store", "record", "metrics")
+_SERVER_OPTIONS = ("host", "port", "log_level", "store", "record", "metrics", "workers")
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "host": (HOST_VARIABLE, str),
     "port": (PORT_VARIABLE, _port),
@@ -161,7 +173,8 @@ def _target(options: ServeOptions, environment: Mapping[str, str]) -> UpstreamTa
     try:
         HttpUpstream(target)  # reports errors here instead of at the first request
     except InvalidRequestError as error:
-        raise OptionError(f"--upstream: {error.message}") from None
+        is_of_a_variable = error.code == "unsupported_proxy"
+        raise OptionError(error.message if is_of_a_variable else f"--upstream: {error.message}") from None
     return target
 
 

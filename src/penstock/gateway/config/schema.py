@@ -27,6 +27,7 @@ from penstock.gateway.config.values import (
     one_of,
     seconds_or_off,
     text,
+    worker_number,
 )
 from penstock.gateway.settings import DEMO, LOG_LEVELS, Limits, Settings
 from penstock.stream.accents import ACCENTS
@@ -54,6 +55,7 @@ SERVER_ROWS: dict[str, Row] = {
     "tls_key": ("The private key of tls_cert, without a password.", nonempty),
     "log_level": ("What is logged.", one_of("", LOG_LEVELS)),
     "store": ('A file for responses, or "none" for an in-memory store.', nonempty),
+    "workers": ('Processes that share the address and the store; "auto": one per processor.', worker_number),
     "record": ("Whether the upstreams' bytes are stored, for `penstock replay`.", flag),
     "websocket": ("Whether WebSockets are accepted.", flag),
     "allowed_hosts": ("Names that the Host header may have if there are no [[keys]].", _list(_HOST)),

@@ -263,6 +263,21 @@ def number_or_off(value: object) -> int:
     return 0 if value == OFF else whole_number(0)(value)
 
 
+MOST_WORKERS = 256
+AUTO = "auto"
+
+
+@reads(anyOf=[{"type": "integer", "minimum": 1, "maximum": MOST_WORKERS}, {"const": AUTO}])
+def worker_number(value: object) -> int:
+    """Read a number of processes; 0 stands for "auto", which is one for each processor."""
+    if value == AUTO:
+        return 0
+    try:
+        return whole_number(1, MOST_WORKERS)(value)
+    except InvalidValue as error:
+        raise InvalidValue(f'{error}, or "{AUTO}" for one per processor') from None
+
+
 _DURATION = matching(_TIME)
 
 

@@ -29,12 +29,17 @@ _WIDE = 60
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-def set_up(level: str, stream: TextIO | None = None, width: Callable[[], int] | None = None) -> None:
+def set_up(
+    level: str, stream: TextIO | None = None, width: Callable[[], int] | None = None, worker: int = 0
+) -> None:
     """Send every log record of the process to `stream`: readable on a terminal, JSON lines elsewhere.
-    `width` returns the columns of the terminal; without it, lines are not wrapped."""
+    `width` returns the columns of the terminal; without it, lines are not wrapped. `worker` is the number of
+    this process if there are several."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(Readable(colour=True, width=width) if stream.isatty() else JsonLines())
+    handler.setFormatter(
+        Readable(colour=True, width=width, worker=worker) if stream.isatty() else JsonLines(worker=worker)
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -89,12 +94,17 @@ class _Safe(logging.Formatter):
 class JsonLines(_Safe):
     """Formats records as JSON lines, for programs."""
 
+    def __init__(self, *, worker: int = 0) -> None:
+        super().__init__()
+        self._worker = {"worker": worker} if worker else {}
+
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "message": self.message(record),
+            **self._worker,
             **getattr(record, "fields", {}),
         }
         return _JSON.encode(line)
@@ -103,13 +113,14 @@ class JsonLines(_Safe):
 class Readable(_Safe):
     """Formats records for people at a terminal: one line each, wrapped to its width."""
 
-    def __init__(self, *, colour: bool, width: Callable[[], int] | None = None) -> None:
+    def __init__(self, *, colour: bool, width: Callable[[], int] | None = None, worker: int = 0) -> None:
         super().__init__()
         self._colour, self._width = colour, width
+        self._worker = f"[{worker}] " if worker else ""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%H:%M:%S", time.localtime(record.created))
-        start = f"{moment} {record.levelname.lower():<7} "
+        start = f"{moment} {record.levelname.lower():<7} {self._worker}"
         line = start + self.message(record)
         if self._width is not None:
             columns = self._width()

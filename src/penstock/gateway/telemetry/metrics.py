@@ -10,7 +10,7 @@ import math
 import platform
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -73,11 +73,20 @@ DECLARED: Mapping[str, Declared] = {
     "penstock_keys_resting": Declared(
         "gauge", "Keys that are resting: not used for a while after an error.", ("target",)
     ),
+    "penstock_workers": Declared("gauge", "Worker processes that are ready."),
+    "penstock_worker_crashes_total": Declared("counter", "Worker processes that ended unexpectedly."),
     "penstock_build_info": Declared(
         "gauge", "The versions of Penstock and Python, as labels. Always 1.", ("version", "python")
     ),
     "process_start_time_seconds": Declared("gauge", "Start time of the process, in seconds since 1970."),
 }
+
+SUMMED = frozenset(
+    name
+    for name, declared in DECLARED.items()
+    if declared.kind == "gauge" and name not in ("penstock_build_info", "process_start_time_seconds")
+)
+"""The gauges that are summed over the workers of a machine."""
 
 PUBLIC = ("penstock_build_info", "process_start_time_seconds")
 """Metrics that reveal nothing about turns. Even a total without labels shows when others are working."""
@@ -87,6 +96,15 @@ Gauge = Callable[[], float | Mapping[str, float]]
 """Returns the current value of a gauge: a number, or one number per value of its only label."""
 
 _Values = tuple[str, ...]
+
+
+class Counted(Struct, frozen=True, kw_only=True):
+    """What one process has counted since it was asked the last time, and its gauges as they are now."""
+
+    counters: dict[str, list[tuple[_Values, float]]] = {}
+    histograms: dict[str, list[tuple[_Values, list[int], float]]] = {}
+    """The numbers in each bucket, and the sum of the values."""
+    gauges: dict[str, float | dict[str, float]] = {}
 
 
 class Metrics:
@@ -105,10 +123,15 @@ class Metrics:
             for name, declared in DECLARED.items()
             if declared.kind == "histogram"
         }
-        self._gauges: dict[str, Gauge] = {"process_start_time_seconds": lambda: began}
+        self._gauges: dict[str, Gauge] = {
+            "process_start_time_seconds": lambda: began,
+            "penstock_workers": lambda: 1,
+        }
         self._known: dict[tuple[str, str], set[str]] = {}
         self._keys: dict[tuple[str, tuple[tuple[str, str], ...]], _Values] = {}
         """The keys of series that were counted before, by name and labels."""
+        self.gather: Callable[[], Awaitable[bytes]] = self._render_soon
+        """Returns the text for `GET /metrics`. A worker replaces it: its text has the sums of all workers."""
 
     def count(self, name: str, value: float = 1, **labels: str) -> None:
         """Add to a counter. A value that is not a positive number is ignored: a counter never decreases."""
@@ -119,13 +142,18 @@ class Metrics:
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
         """Add a duration to a histogram."""
-        series = self._histograms[name]
-        key = self._key(name, labels, series)
+        histogram = self._histogram(name, labels)
         if 0 <= seconds < math.inf:
-            histogram = series.get(key)
-            if histogram is None:
-                histogram = series[key] = _Histogram(DECLARED[name].bounds)
-            histogram.take(seconds)
+            histogram.observe(seconds)
+
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of a counter over all series with these labels."""
+        wanted = {DECLARED[name].labels.index(label): value for label, value in labels.items()}
+        return sum(
+            value
+            for key, value in self._counters[name].items()
+            if all(key[index] == each for index, each in wanted.items())
+        )
 
     def gauge(self, name: str, callback: Gauge) -> None:
         """Set the callback that returns a gauge's value, replacing an earlier one."""
@@ -133,9 +161,45 @@ class Metrics:
             raise ValueError(f"{name} is not a gauge")
         self._gauges[name] = callback
 
+    def take(self) -> Counted:
+        """Return what was counted, and set it to zero. Series keep their labels, whose number is bounded."""
+        counters = {
+            name: [(key, value) for key, value in series.items() if value]
+            for name, series in self._counters.items()
+        }
+        for series in self._counters.values():
+            series.update(dict.fromkeys(series, 0.0))
+        histograms = {
+            name: [(key, *histogram.take()) for key, histogram in series.items() if histogram.is_used]
+            for name, series in self._histograms.items()
+        }
+        return Counted(
+            counters={name: found for name, found in counters.items() if found},
+            histograms={name: found for name, found in histograms.items() if found},
+            gauges={name: _plain(read()) for name, read in self._gauges.items() if name in SUMMED},
+        )
+
+    def add(self, counted: Counted) -> None:
+        """Add what another process has counted. Its gauges are not added: they are not counted.
+
+        What this version does not declare is ignored: during an upgrade, the process may have another one.
+        """
+        for name, values in counted.counters.items():
+            for key, value in values if name in self._counters else ():
+                if (labels := _labelled(name, key)) is not None:
+                    self.count(name, value, **labels)
+        for name, found in counted.histograms.items():
+            for key, counts, total in found if name in self._histograms else ():
+                labels = _labelled(name, key)
+                if labels is not None and len(counts) == len(DECLARED[name].bounds) + 1:
+                    self._histogram(name, labels).add(counts, total)
+
     def render(self) -> bytes:
-        """Return the text for `GET /metrics`."""
+        """Return the text of this process for `GET /metrics`."""
         return self._rendered(DECLARED)
+
+    async def _render_soon(self) -> bytes:
+        return self.render()
 
     def render_public(self) -> bytes:
         """Return the text for a client whose key is not an admin key."""
@@ -169,6 +233,14 @@ class Metrics:
             return
         for key, each in value.items():
             yield _sample(name, labels, (key,), each)
+
+    def _histogram(self, name: str, labels: Mapping[str, str]) -> _Histogram:
+        series = self._histograms[name]
+        key = self._key(name, labels, series)
+        histogram = series.get(key)
+        if histogram is None:
+            histogram = series[key] = _Histogram(DECLARED[name].bounds)
+        return histogram
 
     def _key(self, name: str, labels: Mapping[str, str], series: Mapping[_Values, object]) -> _Values:
         given = (name, tuple(labels.items()))
@@ -207,9 +279,23 @@ class _Histogram:
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
-    def take(self, value: float) -> None:
+    @property
+    def is_used(self) -> bool:
+        return any(self._counts)
+
+    def observe(self, value: float) -> None:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
+
+    def take(self) -> tuple[list[int], float]:
+        """Return the numbers in the buckets and the sum, and set them to zero."""
+        taken = self._counts, self._sum
+        self._counts, self._sum = [0] * len(self._counts), 0.0
+        return taken
+
+    def add(self, counts: Iterable[int], total: float) -> None:
+        self._counts = [own + other for own, other in zip(self._counts, counts, strict=True)]
+        self._sum += total
 
     def samples(self, name: str, labels: _Values, key: _Values) -> Iterator[str]:
         """Yield the samples. Buckets are cumulative."""
@@ -219,6 +305,16 @@ class _Histogram:
             yield _sample(f"{name}_bucket", (*labels, "le"), (*key, _number(bound)), total)
         yield _sample(f"{name}_sum", labels, key, self._sum)
         yield _sample(f"{name}_count", labels, key, total)
+
+
+def _plain(value: float | Mapping[str, float]) -> float | dict[str, float]:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _labelled(name: str, key: _Values) -> dict[str, str] | None:
+    """Return the labels of a series; None if the metric has others in this version."""
+    labels = DECLARED[name].labels
+    return dict(zip(labels, key, strict=True)) if len(labels) == len(key) else None
 
 
 def _sample(name: str, labels: _Values, values: _Values, value: float) -> str:

@@ -38,7 +38,7 @@ FROM unnest($1::text[], $2::text[]) AS given (worker, message)
 class NotifyBus:
     """See `penstock.store.peers.Bus`."""
 
-    carries_events = False
+    most_bytes = 0
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool

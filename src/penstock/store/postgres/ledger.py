@@ -272,7 +272,7 @@ def _storable_values(values: Iterable[object]) -> list[object]:
 
 
 async def turns(connection: DatabaseConnection, filter: TurnFilter, after: str, limit: int) -> TurnPage:
-    conditions, values = conditions_of(filter)
+    conditions, values = conditions_of(filter, "strpos")
     if after:
         conditions.append("(started_at, id) < (?, ?)")
         values.extend(position_of(after))
@@ -312,7 +312,7 @@ async def totals(
     values: list[object] = []
     for table, part in parts_of(filter, by):
         if table == "turns":
-            conditions, some = conditions_of(part)
+            conditions, some = conditions_of(part, "strpos")
             conditions.append("ended_at IS NOT NULL")
             sources.append(f"SELECT {_OF_TURN} FROM penstock.turns {where(conditions)}")
         else:

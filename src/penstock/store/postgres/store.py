@@ -30,7 +30,7 @@ from penstock.store.contract import (
     Trace,
 )
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
-from penstock.store.peers import PeerTimes
+from penstock.store.peers import Bus, PeerTimes
 from penstock.store.postgres import changes, ledger, pruning, queries, workers
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.bus import NotifyBus
@@ -39,6 +39,7 @@ from penstock.store.postgres.connections import ConnectionPool, Job
 from penstock.store.postgres.schema import migrate_database
 from penstock.store.postgres.statements import Writing, day_of, write_parts
 from penstock.store.postgres.writer import PostgresWriter
+from penstock.store.redis_bus import RedisBus
 from penstock.store.shared import SharedStore
 from penstock.store.turn_buffer import UnwrittenPart
 
@@ -59,6 +60,7 @@ async def open_postgres_store(
     *,
     clock: Callable[[], float] | None = None,
     direct_url: str = "",
+    redis_url: str = "",
     bounds: WriteLimits | None = None,
     times: PeerTimes | None = None,
 ) -> SharedStore:
@@ -71,7 +73,10 @@ async def open_postgres_store(
     used_clock = clock or database_clock
     writer = PostgresWriter(pool, bounds or WriteLimits(), worker, used_clock)
     backend = PostgresBackend(pool, writer, worker, used_clock, database_clock)
-    store = SharedStore(backend, writer, NotifyBus(pool), worker, used_clock, times or PeerTimes())
+    bus: Bus = NotifyBus(pool)
+    if redis_url:
+        bus = RedisBus(redis_url, bus)
+    store = SharedStore(backend, writer, bus, worker, used_clock, times or PeerTimes())
     try:
         await store.join()
         await pool.transact(partial(pruning.set_initial_time, now=used_clock()))

@@ -192,7 +192,7 @@ class _Counts:
 
 
 def turns(connection: sqlite3.Connection, filter: TurnFilter, after: str, limit: int) -> TurnPage:
-    conditions, values = conditions_of(filter)
+    conditions, values = conditions_of(filter, "instr")
     if after:
         conditions.append("(started_at, id) < (?, ?)")
         values.extend(position_of(after))
@@ -237,7 +237,7 @@ def totals(connection: sqlite3.Connection, filter: TurnFilter, by: Sequence[Dime
     values: list[object] = []
     for table, part in parts_of(filter, by):
         if table == "turns":
-            conditions, some = conditions_of(part)
+            conditions, some = conditions_of(part, "instr")
             rows = f"SELECT rowid FROM {_indexed(part)} {where(conditions)}"
             sources.append(f"SELECT {_OF_TURN} FROM turns WHERE rowid IN ({rows}) AND ended_at IS NOT NULL")
         else:

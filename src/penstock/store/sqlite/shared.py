@@ -1,8 +1,8 @@
 """One SQLite file for several processes of a machine.
 
 A supervisor holds the lock of the file, and opens it once for all: only then is it known that turns without
-an end have been interrupted. Its workers write in turn, each waiting for the others' transactions. They have
-no messages: SQLite counts the changes of a file, and each worker looks at that number.
+an end have been interrupted. Its workers write in turn, each waiting for the others' transactions, and send
+each other messages over sockets (`store.sqlite.socket_bus`).
 """
 
 from __future__ import annotations
@@ -29,19 +29,12 @@ from penstock.store.sqlite.file import (
     as_store_errors,
     connect_existing,
     prepare_for_writing,
-    reading_connection,
 )
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.reader_pool import ReaderPool
+from penstock.store.sqlite.socket_bus import SocketBus, bus_folder, clear_folder
 from penstock.store.sqlite.store import SqliteBackend
 from penstock.store.sqlite.writer import SqliteWriter
-
-_LOOK_EVERY = 0.1
-"""Seconds between two looks at the number of changes."""
-_LOOK_OFTEN = 0.02
-"""The same while clients follow turns of other workers."""
-_BUSY_FOR = 3.0
-"""Seconds after the last message during which clients are assumed to follow a turn."""
 
 
 def hold_file(
@@ -49,8 +42,14 @@ def hold_file(
 ) -> FileLock:
     """Prepare a file for workers, and hold its lock for them; raise `StoreError` if that is not possible.
     Turns that were running when an earlier process died are ended as failed (ask G8)."""
-    lock, connection = open_file(Path(path).expanduser().resolve(), busy_ms, clock)
+    file = Path(path).expanduser().resolve()
+    lock, connection = open_file(file, busy_ms, clock)
     connection.close()
+    try:
+        clear_folder(bus_folder(file))
+    except BaseException:
+        lock.release()
+        raise
     return lock
 
 
@@ -68,8 +67,7 @@ async def open_shared_sqlite_store(
     limits = bounds or WriteLimits()
     writer = SqliteWriter(connection, limits, file_exists=FileLocation(file).exists, worker=worker)
     backend = SharedSqliteBackend(writer, ReaderPool(file, busy_ms), worker=worker, clock=clock)
-    bus = DataVersionBus(reading_connection(file, 0))
-    store = SharedStore(backend, writer, bus, worker, clock, times or PeerTimes())
+    store = SharedStore(backend, writer, SocketBus(bus_folder(file)), worker, clock, times or PeerTimes())
     try:
         await store.join()
     except BaseException:
@@ -142,46 +140,3 @@ class SharedSqliteBackend(SqliteBackend):
         with suppress(StoreError):
             await self._writer.do(partial(workers.leave, worker=self._worker), is_synced=False)
         return await super().aclose()
-
-
-class DataVersionBus:
-    """Sends no messages: it reports that the file has changed. See `penstock.store.peers.Bus`."""
-
-    carries_events = False
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._loop = asyncio.get_running_loop()
-        self._version = self._read()
-        self._busy_until = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._changed: Callable[[], None] = lambda: None
-
-    def listen(self, worker: str, receive: Callable[[bytes], None], changed: Callable[[], None]) -> None:  # noqa: ARG002
-        self._changed = changed
-        self._look()
-
-    def send(self, worker: str, data: bytes) -> None:  # noqa: ARG002 - nothing is sent
-        self._busy_until = self._loop.time() + _BUSY_FOR
-
-    def _look(self) -> None:
-        version = self._read()
-        if version != self._version:
-            self._version = version
-            self._changed()
-        is_busy = self._loop.time() < self._busy_until
-        self._timer = self._loop.call_later(_LOOK_OFTEN if is_busy else _LOOK_EVERY, self._look)
-
-    def _read(self) -> int:
-        """Return a number that changes with every commit of another connection. This reads a few bytes of
-        shared memory; if the file is locked exclusively, the answer is not worth waiting for."""
-        try:
-            version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
-        except sqlite3.Error:
-            return self._version
-        return version
-
-    async def aclose(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._connection.close()
