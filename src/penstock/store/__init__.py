@@ -12,11 +12,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from penstock.errors import StoreError
+
 if TYPE_CHECKING:
     from penstock.store.contract import Store, StoreArchive
+    from penstock.store.postgres.importing import Imported
 
 Clock = Callable[[], float]
 T = TypeVar("T")
@@ -74,6 +78,42 @@ def open_archive(where: str | Path) -> StoreArchive:
 def is_in_use(where: str | Path) -> bool:
     """Return whether a gateway has this store open. Nothing is created or changed."""
     return _backend(where, _USES)(where)
+
+
+def is_url(where: str | Path) -> bool:
+    """Return whether a store is named by a URL of `_STORES`, and not by a path."""
+    scheme, separator, _ = str(where).partition("://")
+    return bool(separator) and scheme in _STORES
+
+
+def location_of(where: str | Path) -> str:
+    """Return the name of a store for messages: a URL without user, password and options, or a path."""
+    if not is_url(where):
+        return str(where)
+    parts = urlsplit(str(where))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def migrate_store(where: str | Path) -> list[str]:
+    """Bring the tables of a store up to date; return what was done. Raise `StoreError` if that is not
+    possible."""
+    if is_url(where) and str(where) != IN_MEMORY:
+        from penstock.store.postgres.archive import migrate_archive
+
+        return [step.summary for step in migrate_archive(str(where))]
+    with hold_store(where):
+        return []
+
+
+def import_file(file: Path, url: str, progress: Callable[[Imported], None]) -> Imported:
+    """Move everything from a store's file into a database; raise `StoreError` if that is not possible."""
+    from penstock.store.postgres.importing import import_store
+    from penstock.store.sqlite.source import SqliteSource
+
+    if is_in_use(file):
+        raise StoreError(StoreError.LOCKED, f"{file}: a gateway uses this file; stop it first")
+    with SqliteSource(file) as source:
+        return import_store(source, url, progress)
 
 
 def bounded_memory(*, most_bytes: int, most_responses: int, clock: Clock = time.time) -> Store:

@@ -69,9 +69,10 @@ Kind = Literal["watch", "unwatch", "news", "cancel"]
 class Bus(Protocol):
     """Carries messages between workers. Nothing here waits, and everything may be lost."""
 
-    most_bytes: int
-    """The largest message that may contain events; 0: none may, and an owner says only that there are
-    some."""
+    @property
+    def most_bytes(self) -> int:
+        """The largest message that may contain events; 0: none may, and an owner says only that there are
+        some."""
 
     def listen(self, worker: str, receive: Callable[[bytes], None], changed: Callable[[], None]) -> None:
         """Pass the messages to this worker on. `changed` is called when messages may have been lost: the bus

@@ -28,7 +28,7 @@ from penstock.store.contract import (
 from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
 from penstock.store.postgres import ledger, pruning, queries
 from penstock.store.postgres.address import address_of
-from penstock.store.postgres.connections import ConnectionPool, DatabaseConnection, Job
+from penstock.store.postgres.connections import DatabaseConnection, DatabasePool, Job
 from penstock.store.postgres.schema import STEPS, Step, check, migrate_database
 from penstock.store.postgres.statements import OUTPUT
 from penstock.store.postgres.text import original, storable
@@ -39,7 +39,16 @@ _BATCH = 16
 """Rows read at a time."""
 _SECONDS = 60.0
 
-_FIND = f"SELECT {queries.COLUMNS} FROM penstock.responses WHERE id = $1 ORDER BY number DESC LIMIT 1"
+# No index begins with the id. There are few tenants, and the index of ids skips from each to the next.
+_FIND = f"""
+WITH RECURSIVE tenants (name) AS (
+    SELECT min(tenant) FROM penstock.responses UNION ALL
+    SELECT (SELECT min(tenant) FROM penstock.responses WHERE tenant > name)
+    FROM tenants WHERE name IS NOT NULL
+)
+SELECT {queries.COLUMNS} FROM tenants JOIN penstock.responses ON tenant = name
+WHERE id = $1 ORDER BY number DESC LIMIT 1
+"""
 _RESPONSES = f"""
 SELECT {queries.COLUMNS} FROM penstock.responses WHERE number > $1 ORDER BY number LIMIT {_BATCH}
 """
@@ -61,7 +70,7 @@ WHERE relnamespace = 'penstock'::regnamespace AND relkind = 'r'
 _HAS_WORKERS = "SELECT EXISTS (SELECT FROM penstock.workers WHERE lease_until > clock_timestamp())"
 
 
-class _LoopThread:
+class LoopThread:
     """An event loop for code that is not asynchronous, whether or not its thread runs one."""
 
     def __init__(self) -> None:
@@ -83,8 +92,8 @@ class PostgresArchive:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._thread: _LoopThread | None = None
-        self._pool: ConnectionPool | None = None
+        self._thread: LoopThread | None = None
+        self._pool: DatabasePool | None = None
 
     @property
     def location(self) -> str:
@@ -96,8 +105,8 @@ class PostgresArchive:
 
     def __enter__(self) -> Self:
         address = address_of(self._url)
-        thread = _LoopThread()
-        self._thread, self._pool = thread, ConnectionPool(address)
+        thread = LoopThread()
+        self._thread, self._pool = thread, DatabasePool(address)
         try:
             self._run(partial(_check, location=address.location))
         except BaseException:
@@ -117,7 +126,7 @@ class PostgresArchive:
             thread.run(pool.aclose())
             thread.close()
 
-    def _use(self, work: Callable[[ConnectionPool], Coroutine[Any, Any, T]]) -> T:
+    def _use(self, work: Callable[[DatabasePool], Coroutine[Any, Any, T]]) -> T:
         if self._thread is None or self._pool is None:
             raise StoreError(StoreError.CLOSED, f"{self.location}: the archive is not open")
         return self._thread.run(work(self._pool))
@@ -243,7 +252,7 @@ async def _stats(connection: DatabaseConnection) -> ArchiveStats:
 
 def migrate_archive(url: str) -> list[Step]:
     """Apply the missing migration steps, and return them; raise `StoreError`."""
-    thread = _LoopThread()
+    thread = LoopThread()
     try:
         return thread.run(migrate_database(address_of(url)))
     finally:

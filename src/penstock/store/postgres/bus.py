@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from penstock.errors import StoreError
-from penstock.store.postgres.connections import ConnectionPool, DatabaseConnection, connect
+from penstock.store.postgres.connections import DatabaseConnection, DatabasePool, connect
 from penstock.store.postgres.failures import failure_of
 
 _log = logging.getLogger("penstock.store")
@@ -40,7 +40,7 @@ class NotifyBus:
 
     most_bytes = 0
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: DatabasePool) -> None:
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[tuple[str, bytes], None] = {}

@@ -93,7 +93,7 @@ async def transaction(connection: DatabaseConnection, begin: str = "BEGIN") -> A
     await connection.execute("COMMIT")
 
 
-class ConnectionPool:
+class DatabasePool:
     def __init__(self, address: DatabaseAddress, *, most_waiting: int = _MOST_WAITING) -> None:
         self.address = address
         self._idle: list[DatabaseConnection] = []

@@ -119,8 +119,13 @@ def _row_of(record: TurnRecord) -> dict[str, Any]:
     row = row_of(record)
     for name in _TEXTS:
         if name in row:
-            row[name] = indexable(row[name], _LONGEST_NAME) if name in _KEYS else storable(row[name])
+            row[name] = name_of(row[name]) if name in _KEYS else storable(row[name])
     return row
+
+
+def name_of(text: str) -> str:
+    """Return one of the names that the key of a sum consists of, as it is stored."""
+    return indexable(text, _LONGEST_NAME)
 
 
 async def _add_to_sums(connection: DatabaseConnection, rows: Iterable[dict[str, Any]]) -> None:
@@ -242,7 +247,7 @@ class _Counts:
 
 
 async def _count(connection: DatabaseConnection, record: TurnRecord, limits: KeyLimits) -> _Counts:
-    tenant, since = indexable(record.tenant, _LONGEST_NAME), record.started_at - WINDOW
+    tenant, since = name_of(record.tenant), record.started_at - WINDOW
     running, requests, tokens = await connection.fetchrow(_COUNTS, tenant, since)
     counts = _Counts(running, (requests, tokens))
     is_full = limits.requests_per_minute is not None and requests >= limits.requests_per_minute

@@ -16,7 +16,7 @@ from penstock.errors import StoreError
 from penstock.store.batch_writer import Batch, BatchWriter, Outcome, WriteLimits
 from penstock.store.ledger import Exceeded, KeyLimits, TurnRecord
 from penstock.store.postgres import ledger
-from penstock.store.postgres.connections import ConnectionPool, DatabaseConnection
+from penstock.store.postgres.connections import DatabaseConnection, DatabasePool
 from penstock.store.postgres.failures import is_conflict, is_refusal
 
 _log = logging.getLogger("penstock.store")
@@ -40,7 +40,7 @@ class _LedgerBatch(Batch):
 class LedgerWriter(BatchWriter):
     """A writer without turns."""
 
-    def __init__(self, pool: ConnectionPool, limits: WriteLimits, worker: str) -> None:
+    def __init__(self, pool: DatabasePool, limits: WriteLimits, worker: str) -> None:
         super().__init__(limits)
         self._pool, self._worker = pool, worker
         self._admissions: list[_Admission] = []

@@ -17,7 +17,7 @@ from penstock.errors import StoreError
 from penstock.store.contract import Pruned, next_store_time
 from penstock.store.postgres import queries
 from penstock.store.postgres.changes import DELETE_WITH_RESPONSES
-from penstock.store.postgres.connections import ConnectionPool, DatabaseConnection
+from penstock.store.postgres.connections import DatabaseConnection, DatabasePool
 from penstock.store.postgres.statements import day_of
 
 _log = logging.getLogger("penstock.store")
@@ -42,7 +42,7 @@ SELECT max(time) FROM (
 async def store_time(connection: DatabaseConnection, now: float) -> float:
     """Return the store's own time. A store without one starts with the time of its newest row, or the clock
     if that is earlier."""
-    seconds = await connection.fetchval("SELECT store_time FROM penstock.state FOR UPDATE")
+    seconds = await connection.fetchval("SELECT store_time FROM penstock.state")
     if seconds is not None:
         return float(seconds)
     newest = await connection.fetchval(_NEWEST)
@@ -56,6 +56,7 @@ async def set_initial_time(connection: DatabaseConnection, now: float) -> None:
 
 
 async def advance_time(connection: DatabaseConnection, now: float) -> float:
+    await connection.execute("SELECT FROM penstock.state FOR UPDATE")
     advanced = next_store_time(await store_time(connection, now), now)
     await connection.execute("UPDATE penstock.state SET store_time = $1", advanced)
     return min(now, advanced)
@@ -64,7 +65,7 @@ async def advance_time(connection: DatabaseConnection, now: float) -> float:
 # Partitions
 
 
-async def add_partitions(pool: ConnectionPool, now: float) -> None:
+async def add_partitions(pool: DatabasePool, now: float) -> None:
     """Make the partitions of today and of the next days. Without them, rows go to the default partition, so
     a failure only costs speed."""
     today = day_of(now)
@@ -185,7 +186,7 @@ async def _delete(
 
 
 async def prune(
-    pool: ConnectionPool,
+    pool: DatabasePool,
     *,
     older_than: float,
     most_bytes: int | None,
@@ -215,7 +216,7 @@ async def prune(
     return pruned
 
 
-async def _drop_logs(pool: ConnectionPool, older_than: float) -> None:
+async def _drop_logs(pool: DatabasePool, older_than: float) -> None:
     try:
         await pool.transact(partial(drop_logs, older_than=older_than), seconds=_SECONDS)
     except StoreError as error:

@@ -172,10 +172,15 @@ def day_of(time: float) -> date:
 
 
 async def write_parts(
-    connection: DatabaseConnection, writings: Sequence[Writing], worker: str, day: date
+    connection: DatabaseConnection,
+    writings: Sequence[Writing],
+    worker: str,
+    day: date,
+    *,
+    adds_to_conversations: bool = True,
 ) -> None:
     """Write parts of turns of this worker, and note what became of each. An outcome is final only when the
-    transaction is committed."""
+    transaction is committed. `day` is that of new turns."""
     for writing in writings:
         writing.outcome, writing.number, writing.is_inserted = Outcome.PENDING, 0, False
     await _begin(connection, [each for each in writings if each.part.is_new], worker, day)
@@ -188,7 +193,8 @@ async def write_parts(
     ended = [each for each in held if each.part.end is not None]
     if ended:
         await _end(connection, ended)
-        await _add_to_conversations(connection, ended)
+        if adds_to_conversations:
+            await _add_to_conversations(connection, ended)
     for writing in held:
         writing.outcome = Outcome.WRITTEN
 

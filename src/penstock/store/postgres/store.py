@@ -35,7 +35,7 @@ from penstock.store.postgres import changes, ledger, pruning, queries, workers
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.bus import NotifyBus
 from penstock.store.postgres.clock import DatabaseClock
-from penstock.store.postgres.connections import ConnectionPool, Job
+from penstock.store.postgres.connections import DatabasePool, Job
 from penstock.store.postgres.schema import migrate_database
 from penstock.store.postgres.statements import Writing, day_of, write_parts
 from penstock.store.postgres.writer import PostgresWriter
@@ -68,7 +68,7 @@ async def open_postgres_store(
     created. Without `clock`, times are those of the database."""
     address = address_of(url, direct_url)
     await migrate_database(address)
-    pool, worker = ConnectionPool(address), uuid4().hex
+    pool, worker = DatabasePool(address), uuid4().hex
     database_clock = DatabaseClock()
     used_clock = clock or database_clock
     writer = PostgresWriter(pool, bounds or WriteLimits(), worker, used_clock)
@@ -92,7 +92,7 @@ class PostgresBackend:
 
     def __init__(
         self,
-        pool: ConnectionPool,
+        pool: DatabasePool,
         writer: PostgresWriter,
         worker: str,
         clock: Callable[[], float],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from penstock.errors import StoreError
 from penstock.store.batch_writer import Batch, BatchWriter, Outcome, PartEntry, WriteLimits
 from penstock.store.ledger import TurnRecord
-from penstock.store.postgres.connections import ConnectionPool, DatabaseConnection
+from penstock.store.postgres.connections import DatabaseConnection, DatabasePool
 from penstock.store.postgres.failures import is_conflict, is_refusal
 from penstock.store.postgres.ledger_writer import LedgerWriter
 from penstock.store.postgres.statements import Writing, day_of, write_parts
@@ -30,7 +30,7 @@ class PostgresWriter(BatchWriter):
     turn does not wait for them, nor they for the disk."""
 
     def __init__(
-        self, pool: ConnectionPool, limits: WriteLimits, worker: str, clock: Callable[[], float]
+        self, pool: DatabasePool, limits: WriteLimits, worker: str, clock: Callable[[], float]
     ) -> None:
         super().__init__(limits)
         self.ledger = LedgerWriter(pool, limits, worker)
