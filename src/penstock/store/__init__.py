@@ -19,8 +19,7 @@ from msgspec import Struct
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
-    from penstock.store.contract import Store, StoreArchive
-    from penstock.store.postgres.importing import Imported
+    from penstock.store.contract import Imported, Store, StoreArchive
 
 Clock = Callable[[], float]
 T = TypeVar("T")

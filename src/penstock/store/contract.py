@@ -383,6 +383,15 @@ class Pruned(Struct):
     conversations: int = 0
 
 
+class Imported(Struct):
+    """How many records of another store were moved into this one, and how many were there already."""
+
+    responses: int = 0
+    conversations: int = 0
+    turns: int = 0
+    known: int = 0
+
+
 class StoreArchive(LedgerArchive, Protocol):
     """Reads what a store has written, for `penstock store`, `explain` and `replay`. It sees every tenant.
 

@@ -228,7 +228,7 @@ async def _check(connection: DatabaseConnection, location: str) -> None:
         version = await check(connection)
         if version == 0:
             raise StoreError(
-                StoreError.MISSING, "there is no store in this database; penstock store migrate creates it"
+                StoreError.EMPTY, "there is no store in this database; penstock store migrate creates it"
             )
         if version < len(STEPS):
             raise StoreError(

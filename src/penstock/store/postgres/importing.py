@@ -14,12 +14,11 @@ from functools import partial
 from itertools import groupby
 from typing import Protocol, TypeVar
 
-from msgspec import Struct
-
 from penstock.store.contract import (
     RUNNING,
     ArchivedConversation,
     Closed,
+    Imported,
     Opened,
     StoreArchive,
     StoredResponse,
@@ -70,15 +69,6 @@ class ImportSource(StoreArchive, Protocol):
     def tenant_days(self) -> list[tuple[str, int, int, float]]: ...
 
     def store_time(self, now: float) -> float: ...
-
-
-class Imported(Struct):
-    """How many were moved, and how many were there already."""
-
-    responses: int = 0
-    conversations: int = 0
-    turns: int = 0
-    known: int = 0
 
 
 def import_store(
