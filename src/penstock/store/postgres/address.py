@@ -66,7 +66,7 @@ def location_of(url: str) -> str:
     except ValueError:
         return "postgresql://"
     hosts = parts.netloc.rpartition("@")[2] or options.get("host") or "localhost"
-    return f"postgresql://{unquote(hosts).lstrip('/')}{parts.path}"
+    return f"postgresql://{unquote(hosts)}{parts.path}"
 
 
 _OWN_OPTIONS = ("pool_size", "pooler")

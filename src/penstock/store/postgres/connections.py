@@ -29,6 +29,8 @@ _SETTINGS = {
     "lock_timeout": "5s",
     # A worker that is stopped in the middle of a transaction must not hold its locks for ever.
     "idle_in_transaction_session_timeout": "10s",
+    # A query whose caller has given up must not run to its end.
+    "client_connection_check_interval": "2s",
     # Compiling would take longer than these statements.
     "jit": "off",
 }

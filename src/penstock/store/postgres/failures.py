@@ -61,9 +61,8 @@ def library() -> Any:
         import asyncpg  # type: ignore[import-untyped]
     except ImportError:
         extra = EXTRAS["postgres"]
-        raise StoreError(
-            StoreError.NOT_INSTALLED, f"a store in PostgreSQL needs {extra.package}: {extra.command}"
-        ) from None
+        message = f"{extra.missing}. Install it: {extra.command}"
+        raise StoreError(StoreError.NOT_INSTALLED, message) from None
     return asyncpg
 
 
