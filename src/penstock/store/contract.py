@@ -190,6 +190,11 @@ class Store(Ledger, Protocol):
     """
 
     @property
+    def clock(self) -> Callable[[], float]:
+        """Return the time that the store uses. Workers that share a database all use its clock, so a time
+        that they compare should come from here."""
+
+    @property
     def is_unavailable(self) -> bool:
         """Whether nothing can be stored at present that other workers must know (decision 34). A store of
         one process keeps it in memory instead."""

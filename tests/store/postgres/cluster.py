@@ -22,6 +22,8 @@ _TABLES = (
     *("responses", "running", "workers", "held_keys", "items", "segments", "memories", "conversations"),
     *("conversation_items", "turns", "turn_hours", "turn_days", "tenant_days", "secrets"),
 )
+_ATTEMPTS = 20
+"""After SIGKILL, the other processes of a server need a moment to notice that it is gone."""
 _FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
@@ -85,16 +87,14 @@ class PostgresCluster:
             str(self._data),
             *options,
         ]
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
-        while True:
-            done = subprocess.run(
-                [str(self._binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)],
-                check=False,
-            )
-            if done.returncode == 0:
-                return
-            assert self._process.poll() is None, (self.folder / "log").read_text()[-4000:]
+        question = [str(self._binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        for _ in range(_ATTEMPTS):
+            with (self.folder / "log").open("ab") as log:
+                self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+            while self._process.poll() is None:
+                if subprocess.run(question, check=False).returncode == 0:
+                    return
+        pytest.fail((self.folder / "log").read_text()[-4000:])
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server. SIGINT ends sessions; SIGQUIT is like a crash: nothing is flushed."""

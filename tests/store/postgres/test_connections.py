@@ -22,6 +22,10 @@ async def sleep(connection: DatabaseConnection, seconds: float) -> None:
     await connection.execute("SELECT pg_sleep($1)", seconds)
 
 
+async def echo(connection: DatabaseConnection, number: int) -> int:
+    return int(await connection.fetchval("SELECT $1::int", number))
+
+
 async def code_of(work: Any) -> str:
     with pytest.raises(StoreError) as caught:
         await work
@@ -47,7 +51,7 @@ async def test_a_call_that_is_cancelled_leaves_no_half_read_reply(url: str) -> N
             await asyncio.wait({task})
             assert task.cancelled()
         for number in range(5):
-            assert await pool.run(lambda each, n=number: each.fetchval("SELECT $1::int", n)) == number
+            assert await pool.run(partial(echo, number=number)) == number
 
 
 @on_postgres

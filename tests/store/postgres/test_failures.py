@@ -20,7 +20,7 @@ from penstock.store.postgres.failures import (
 
 
 def error_of(state: str) -> Exception:
-    class ServerError(library().PostgresError):  # type: ignore[misc, name-defined]
+    class ServerError(library().PostgresError):  # type: ignore[misc]
         pass
 
     error: Exception = ServerError("secret data")
