@@ -69,7 +69,8 @@ def receive_orders(descriptor: str) -> tuple[StartWorker, socket.socket]:
         start = None
     if start is None or start.protocol != PROTOCOL:
         problem = "the installed version is another one than the running gateway's: restart it"
-        send_now(connection, CannotStart(problem))
+        with connection:
+            send_now(connection, CannotStart(problem))
         raise NotAWorker(problem)
     return start, connection
 
@@ -114,6 +115,7 @@ class Worker:
         finally:
             for task in self._tasks:
                 task.cancel()
+            sockets.close()
             await self._link.aclose()
 
     # As `Control`
