@@ -63,6 +63,7 @@ lint: $(READY) ## Check style, format and the import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pre-commit validate-config
+	$(BIN)/pre-commit validate-manifest .pre-commit-hooks.yaml
 
 types: $(READY) ## Check types
 	$(BIN)/mypy

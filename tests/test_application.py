@@ -20,6 +20,8 @@ import uvicorn
 from penstock.application import Application, private_gateway
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
+from penstock.errors import AuthenticationError, StoreError
+from penstock.gateway.http.access import key_digest
 from penstock.gateway.http.asgi import Message, Receive, Send
 from penstock.gateway.settings import ClientKey, Limits, Settings
 from penstock.protocol.request import CreateResponse
@@ -210,9 +212,9 @@ def test_a_private_gateway_needs_no_key_and_writes_no_file(tmp_path: Path) -> No
     settings = Settings(host="0.0.0.0", keys=(key,), store=str(tmp_path / "responses.sqlite"), record=True)
 
     async def test() -> None:
-        async with private_gateway(settings, environment={}) as url:
-            assert url.startswith("http://127.0.0.1:")
-            async with OpenResponsesClient(ClientConfig(url)) as client:
+        async with private_gateway(settings, environment={}) as private:
+            assert private.url.startswith("http://127.0.0.1:")
+            async with OpenResponsesClient(ClientConfig(private.url)) as client:
                 assert [model["id"] for model in await client.models()] == ["demo"]
 
     run(test())
@@ -221,8 +223,8 @@ def test_a_private_gateway_needs_no_key_and_writes_no_file(tmp_path: Path) -> No
 
 def test_a_private_gateway_ends_with_its_turns() -> None:
     async def test() -> None:
-        async with private_gateway(Settings(), environment={}) as url:
-            client = OpenResponsesClient(ClientConfig(url, retries=0, resumes=0))
+        async with private_gateway(Settings(), environment={}) as private:
+            client = OpenResponsesClient(ClientConfig(private.url, retries=0, resumes=0))
             request = CreateResponse(model="demo", input="Answer slowly, with 500 words.")
             stream = client.stream(request)
             assert (await anext(stream)).type == "response.created"
@@ -231,3 +233,44 @@ def test_a_private_gateway_ends_with_its_turns() -> None:
         await client.aclose()
 
     run(test())
+
+
+def test_a_private_gateway_accepts_only_its_own_key() -> None:
+    own = ClientKey(name="local", digest=key_digest("pk_own"))
+
+    async def listed(url: str, key: str) -> list[str]:
+        async with OpenResponsesClient(ClientConfig(url, key=lambda: key, retries=0)) as client:
+            return [model["id"] for model in await client.models()]
+
+    async def test() -> None:
+        async with private_gateway(Settings(), keys=(own,), environment={}) as private:
+            assert await listed(private.url, "pk_own") == ["demo"]
+            for wrong in ("", "pk_other"):
+                with pytest.raises(AuthenticationError):
+                    await listed(private.url, wrong)
+
+    run(test())
+
+
+def test_private_gateways_with_the_same_store_have_a_file_each(tmp_path: Path) -> None:
+    store = str(tmp_path / "responses.sqlite")
+
+    async def test() -> None:
+        async with private_gateway(Settings(), store=store, environment={}) as first:
+            assert first.store == store
+            async with private_gateway(Settings(), store=store, environment={}) as second:
+                assert second.store == str(tmp_path / "responses-2.sqlite")
+                assert second.gateway.sealer.open("", first.gateway.sealer.seal("", b"kept")) == b"kept"
+        async with private_gateway(Settings(), store=store, environment={}) as third:
+            assert third.store == store
+
+    run(test())
+
+
+def test_a_private_gateway_reports_a_store_that_cannot_be_used(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with private_gateway(Settings(), store=str(tmp_path), environment={}):
+            raise AssertionError("it has no store")
+
+    with pytest.raises(StoreError):
+        run(test())

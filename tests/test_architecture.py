@@ -38,6 +38,7 @@ LARGE = 80
 DECLARATIONS = {
     "dialects/plan.py": "types and protocols",
     "net/server/channels.py": "protocols",
+    "store/backend.py": "protocols",
     "store/ledger.py": "types",
 }
 

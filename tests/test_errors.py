@@ -50,6 +50,11 @@ def test_an_endpoint_error_quotes_the_request_id_and_has_a_code() -> None:
     assert errors.RateLimitError("no money", code="insufficient_quota").code == "insufficient_quota"
 
 
+def test_a_request_id_that_a_gateway_wrote_into_its_message_is_not_repeated() -> None:
+    error = errors.ServerError("no answer (request req_1)", request_id="req_1")
+    assert str(error) == "no answer (request req_1)"
+
+
 def test_the_exceptions_for_codes_have_codes_of_their_own() -> None:
     kinds: set[type[OpenResponsesError]] = {*errors.KINDS.values(), errors.NetworkError, errors.ProtocolError}
     assert len({kind.default_code for kind in kinds}) == len(kinds)

@@ -10,16 +10,17 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.editor.route import editor_routes, own_url
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StoreError
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.sealing import load_sealer
 from penstock.gateway.http.asgi import Message, Receive, Send
-from penstock.gateway.settings import Settings
-from penstock.gateway.storage import NONE, open_gateway_store, secret_folder
+from penstock.gateway.settings import ClientKey, Settings
+from penstock.gateway.storage import NONE, open_gateway_store, own_files, secret_folder
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 
 
@@ -46,30 +47,68 @@ async def open_app(
     return GatewayApp(gateway, editor_routes(url or own_url(settings.host, settings.port)))
 
 
+class PrivateGateway(Struct, frozen=True, kw_only=True):
+    """A gateway that only this process knows of."""
+
+    url: str
+    """Without `/v1`."""
+    gateway: Gateway
+    store: str
+    """The file of its store, or `none`."""
+
+
 @asynccontextmanager
 async def private_gateway(
-    settings: Settings, *, environment: Mapping[str, str] = os.environ
-) -> AsyncIterator[str]:
-    """Run a gateway on the running event loop, at a free port of this machine; yield its URL without `/v1`.
+    settings: Settings,
+    *,
+    keys: tuple[ClientKey, ...] = (),
+    store: str = NONE,
+    environment: Mapping[str, str] = os.environ,
+) -> AsyncIterator[PrivateGateway]:
+    """Run a gateway on the running event loop, at a free port of this machine.
 
-    It has the targets and models of the settings, but no client keys, no TLS and only an in-memory store.
+    It has the targets and models of the settings, but no TLS and only these client keys. `store` is a file,
+    empty for the user's default file, or `none`; while another gateway uses the file, a file next to it takes
+    its place. Raises `StoreError` and `ConfigError`.
     """
     from penstock.gateway.server import listen, server_of, url_of  # not needed behind another server
 
-    settings = replace(settings, host="127.0.0.1", keys=(), tls_cert="", tls_key="", store=NONE, record=False)
+    settings = replace(
+        settings,
+        host="127.0.0.1",
+        keys=keys,
+        tls_cert="",
+        tls_key="",
+        record=settings.record and store != NONE,
+    )
     with listen(settings.host, 0) as listening:
         url = url_of(listening)
-        app = await open_app(settings, url=url, environment=environment)
+        app, file = await _open_private(settings, own_files(store, environment), url, environment)
         server = server_of(app)
         await server.listen(listening)
         try:
-            yield url
+            async with app.running():
+                yield PrivateGateway(url=url, gateway=app.gateway, store=file)
         finally:
             server.stop()
             app.gateway.turns.stop(SHUTTING_DOWN)
             await app.gateway.drain()
             server.abort()
             await app.gateway.aclose()
+
+
+async def _open_private(
+    settings: Settings, files: list[str], url: str, environment: Mapping[str, str]
+) -> tuple[GatewayApp, str]:
+    """Return the gateway with the first of these files that no other gateway uses, and that file."""
+    for file in files[:-1]:
+        try:
+            return await open_app(replace(settings, store=file), url=url, environment=environment), file
+        except StoreError as error:
+            if error.code != StoreError.LOCKED:
+                raise
+    file = files[-1]
+    return await open_app(replace(settings, store=file), url=url, environment=environment), file
 
 
 class Application:

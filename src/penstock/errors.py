@@ -187,7 +187,8 @@ class OpenResponsesError(PenstockError):
     def reword(self, message: str) -> None:
         """Replace the message, by one that says more."""
         self.message = message
-        self.args = (f"{message} (request {self.request_id})" if self.request_id else message,)
+        is_added = self.request_id and self.request_id not in message  # a gateway's message may have it
+        self.args = (f"{message} (request {self.request_id})" if is_added else message,)
 
 
 class AuthenticationError(OpenResponsesError):

@@ -91,7 +91,7 @@ def replace_with_backup(path: Path, data: bytes, *, before: bytes | None = None)
     With `before`, raise `FileExistsError` if the file has another content now: somebody else has changed it.
     """
     path = path.resolve()  # write through a symbolic link
-    with _folder_locked(path.parent):
+    with folder_locked(path.parent):
         if before is not None and before != (path.read_bytes() if path.exists() else b""):
             raise FileExistsError("another program has changed it in the meantime: try again")
         if not path.exists():
@@ -122,7 +122,7 @@ def _backup_of(path: Path) -> Path:
 
 
 @contextmanager
-def _folder_locked(folder: Path) -> Iterator[None]:
+def folder_locked(folder: Path) -> Iterator[None]:
     """Lock a user's folder for a short change, without a file for it: the folder is not ours. Where this is
     not possible, as on Windows, the change is made without it."""
     descriptor = None

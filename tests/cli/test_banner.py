@@ -169,6 +169,12 @@ def status(*models: str, problem: str = "", target: str = "mine") -> dict[str, T
         (CONFIGURED.partition("\n[")[2].join(["[", ""]), {}, "slow, fast, gpt-5, demo (built in)", "slow"),
         ('default_model = "demo"', {}, "demo (built in, default)", "demo"),
         (
+            '[targets.mine]\nbase_url = "http://127.0.0.1:1/v1"',
+            status("listed"),
+            "demo (built in); no model uses a target: set passthrough, or add [models.NAME]",
+            "demo",
+        ),
+        (
             'passthrough = "mine"\n[targets.mine]\nbase_url = "http://127.0.0.1:1/v1"',
             status(*"abcdefgh"),
             "a, b, c, d, e, f, and 2 more, demo (built in)",
@@ -291,6 +297,7 @@ def test_the_banner_names_a_model_that_the_upstream_lists(capsys: pytest.Capture
 
     run(test())
     printed, _, problem = capsys.readouterr().out.partition("\n\ntargets.t2 ")
+    assert not printed.endswith("\n")  # nothing, not even an empty line, is said about a target that answers
     assert commands(printed.splitlines())[1] == ["penstock", "chat", "--model", "qwen3:8b"]
     assert " ".join(problem.split()) == (
         "cannot be reached: could not connect to 127.0.0.1:1: connection refused. Is the server running, and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli import UsageError
-from penstock.cli.capture import Array, Capture, Lines
+from penstock.cli.capture import Array, Capture, Lines, NumberedFrames
 from penstock.errors import FrameTooLarge
 from penstock.sse import Frame
 
@@ -108,3 +108,44 @@ def test_a_line_over_the_limit_is_refused() -> None:
     assert lines.feed(b'{"a":1}\n{"b"') == [A]
     with pytest.raises(FrameTooLarge):
         lines.feed(b":2222222}")
+
+
+NUMBERED = {
+    "server-sent events": (b"data: a\n\ndata: b\n\n", [1, 3]),
+    "with names and comments": (b": hi\nevent: x\ndata: a\n\n\nid: 1\nevent: y\ndata: b\n\n", [1, 6]),
+    "a comment of its own": (b": ping\n\n: ping\n\ndata: a\n\n", [5]),
+    "an event without data": (b"event: x\n\nevent: y\ndata: a\n\n", [3]),
+    "several data lines": (b"data: a\ndata: b\n\ndata: c\n\n", [1, 4]),
+    "CRLF": (b"\r\ndata: a\r\n\r\ndata: b\r\n\r\n", [2, 4]),
+    "only CR, which is one line for editors": (b"data: a\r\rdata: b\r\r", [1, 1]),
+    "a BOM on its own line": (b"\xef\xbb\xbf\ndata: a\n\n", [2]),
+    "a last event without its blank line": (b"data: a\n\ndata: b", [1, 3]),
+    "lines": (b'{"a":1}\n{"b":2}\n\n \n  {"c":3}', [1, 2, 5]),
+    "a line that is only a blank before an event": (b"\n \ndata: a\n\n", [3]),
+    "the first bytes reveal nothing": (b"\n\n[DO", [3]),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+@pytest.mark.parametrize(("data", "lines"), NUMBERED.values(), ids=NUMBERED.keys())
+def test_frames_are_numbered_by_the_line_on_which_they_begin(
+    data: bytes, lines: list[int], size: int
+) -> None:
+    frames = NumberedFrames(Capture())
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+    found = [each for piece in pieces for each in frames.feed(piece)] + frames.end()
+    assert [line for line, _ in found] == lines
+    assert frames.line == lines[-1]
+    whole = Capture()
+    assert [frame for _, frame in found] == whole.feed(data) + whole.end()
+
+
+def test_the_line_of_an_oversized_event_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.cli.capture.Lines.__init__.__defaults__", (20,))
+    frames = NumberedFrames(Capture("ndjson"))
+    assert frames.feed(b'\n{"a":1}\n\n' + b"x" * 30) == [(2, A)]
+    with pytest.raises(FrameTooLarge):
+        frames.feed(b"x\n")
+    with pytest.raises(FrameTooLarge):
+        frames.end()
+    assert frames.line == 4

@@ -9,9 +9,11 @@ import signal
 import subprocess
 from pathlib import Path
 from typing import IO
+from xml.etree import ElementTree as Xml
 
 import pytest
 
+from penstock.cli.report import REPORTERS
 from penstock.dialects.recognition import FORMATS
 from penstock.dialects.registry import DIALECTS
 from tests.cli import streams
@@ -66,6 +68,61 @@ def test_json_is_one_object_of_a_fixed_shape(lawful: str, unlawful: str) -> None
         ("item.done-missing", 8),
         ("terminal.output", 8),
     ]
+
+
+def test_several_files_are_checked_and_named(lawful: str, unlawful: str) -> None:
+    gone = f"{lawful}.gone"
+    result = penstock("check", lawful, gone, unlawful)
+    good, first, *_, bad, last = result.stdout.splitlines()
+    assert good == f"{lawful}: lawful: 11 events"
+    assert first.startswith(f"{unlawful}:13: call.duplicate  event 4: ")
+    assert bad == f"{unlawful}: 3 violations in 9 events"
+    assert last == "3 files: 1 lawful, 1 unlawful, 1 not checked"
+    assert f"cannot read {gone}: No such file or directory" in result.stderr
+
+
+def test_the_exit_code_of_several_files_is_that_of_the_worst(lawful: str, unlawful: str) -> None:
+    for files, code in {(lawful, lawful): 0, (unlawful, lawful): 1, ("/", unlawful, lawful): 2}.items():
+        for format in {*REPORTERS} - {"timeline"}:
+            assert penstock("check", "--format", format, *files).returncode == code
+
+
+def test_a_single_file_is_named_on_request(unlawful: str) -> None:
+    result = penstock("check", "--with-filename", unlawful)
+    assert result.stdout.startswith(f"{unlawful}:13: call.duplicate  event 4: ")
+    [found] = json.loads(penstock("check", "--with-filename", "--json", unlawful).stdout)["files"]
+    assert (found["file"], found["violations"][0]["line"]) == (unlawful, 13)
+
+
+@pytest.mark.parametrize("other", ["-", "http://127.0.0.1:1/v1"])
+def test_only_files_can_be_checked_together(lawful: str, other: str) -> None:
+    for sources in ((lawful, other), (other, lawful)):
+        result = penstock("check", *sources)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert f"{other} must be the only source" in result.stderr
+
+
+def test_json_and_text_are_formats(unlawful: str) -> None:
+    spellings = {("--format", "json"): ("--json",), ("--format", "text", "--timeline"): ("--timeline",)}
+    for long, short in spellings.items():
+        one, other = penstock("check", *long, unlawful), penstock("check", *short, unlawful)
+        assert (one.returncode, one.stdout, one.stderr) == (1, other.stdout, other.stderr)
+
+
+def test_a_stream_in_a_pipe_is_annotated_without_a_file() -> None:
+    result = penstock("check", "--format", "github", "-", stdin=UNLAWFUL)
+    assert result.returncode == 1
+    assert result.stdout.startswith("::error title=call.duplicate::standard input: event 4: two items have")
+    assert result.stdout.endswith("\n::notice title=penstock check::3 violations in 9 events\n")
+
+
+def test_junit_is_ascii_whatever_the_output_is(tmp_path: Path) -> None:
+    file = tmp_path / "é.sse"
+    file.write_bytes(UNLAWFUL)
+    result = fresh("check", "--format", "junit", str(file), PYTHONIOENCODING="latin-1", encoding="ascii")
+    assert (result.returncode, result.stderr) == (1, "")
+    [[case]] = Xml.fromstring(result.stdout)
+    assert case.get("name") == str(file)
 
 
 @pytest.mark.parametrize("name", [name for name in STREAMS if name != "responses"])
@@ -205,7 +262,12 @@ def test_an_event_over_the_limit_ends_the_check(tmp_path: Path) -> None:
         (["/"], "Is a directory"),
         (["--model", "m", "file"], "--model needs a URL"),
         (["--api-key-env", "KEY", "file"], "--api-key-env needs a URL"),
-        (["--json", "--timeline", "file"], "not allowed with"),
+        (["--json", "--timeline", "file"], "--timeline is not allowed with --format json"),
+        (["--format", "github", "--timeline", "file"], "not allowed with --format github"),
+        (["--format", "junit", "--json", "file"], "not allowed with"),
+        (["--format", "junti", "file"], "did you mean junit?"),
+        (["--fromat", "json", "file"], "did you mean --format?"),
+        ([], "the following arguments are required: FILE|-|URL"),
         (["--timeout", "soon", "http://127.0.0.1"], "a number of seconds above 0"),
         (["--accent", "klingon", "file"], "invalid choice"),
     ],

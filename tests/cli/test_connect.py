@@ -69,6 +69,23 @@ def test_the_environment_determines_the_address(home: Path) -> None:
     assert connect(home, "codex", PENSTOCK_CONFIG="missing.toml").returncode == 2
 
 
+def test_the_configured_model_is_used_if_the_gateway_is_not_running(home: Path) -> None:
+    file = home / "mine.toml"
+    file.write_text(
+        '[server]\nport = 1\n[targets.t]\nbase_url = "http://127.0.0.1:1/v1"\n[models.fast]\ntarget = "t"\n'
+    )
+    result = connect(home, "codex", PENSTOCK_CONFIG=str(file))
+    assert tomllib.loads(result.stdout)["model"] == "fast"
+    assert "The configuration has the model fast" in result.stderr
+
+
+def test_a_base_url_with_a_query_is_refused(home: Path) -> None:
+    result = connect(home, "codex", "--base-url", f"{NOWHERE}?key=1", "--write")
+    assert result.returncode == 2
+    assert "leave out what follows the path" in result.stderr
+    assert not (home / ".codex").exists()
+
+
 def test_a_gateway_with_keys_needs_a_variable(home: Path) -> None:
     with threaded_gateway(Settings(keys=KEYS)) as running:
         url = f"{running.address.geturl()}/v1"

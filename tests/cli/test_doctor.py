@@ -125,6 +125,8 @@ def test_write_records_what_was_found_and_the_next_run_is_content(folder: Path) 
         assert text == before + 'limits = "no-tools reasoning"\n'
         assert (folder / "penstock.toml.bak").read_text() == before
         second = doctor(folder, "--write", "--json")
+        third = doctor(folder, "--write")
+    assert '         [models.m] limits = "no-tools reasoning" is already recorded' in third.stdout
     assert second.returncode == 0
     assert json.loads(second.stdout)["recorded"] == [
         {"model": "m", "limits": "no-tools reasoning", "is_changed": False}
@@ -203,4 +205,4 @@ def test_findings_fit_the_terminal(folder: Path, columns: int) -> None:
     assert result.returncode == 1
     lines = result.stdout.splitlines()
     assert [line for line in lines if len(line) > columns] == []
-    assert "Fix this first: local: could not connect" in " ".join(line.strip() for line in lines)
+    assert "Fix this first: local reach: could not connect" in " ".join(line.strip() for line in lines)

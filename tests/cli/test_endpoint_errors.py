@@ -38,6 +38,14 @@ CASES: list[tuple[OpenResponsesError, str]] = [
         NotFoundError("no such model", code="model_not_found"),
         "not found: no such model. Is the model name right (m)? `penstock models` lists the models",
     ),
+    (
+        NotFoundError("there is no model 'dem'; did you mean demo?", code="model_not_found"),
+        "not found: there is no model 'dem'; did you mean demo? `penstock models` lists the models",
+    ),
+    (
+        ServerError("no answer (request req_1)", request_id="req_1", status=502),
+        "the endpoint failed: no answer (request req_1)",
+    ),
     (NotFoundError("404 (POST http://h; check the URL)"), "not found: 404 (POST http://h; check the URL)"),
     (
         AuthenticationError('the upstream refused the key of target "a"', code="upstream_unauthorized"),

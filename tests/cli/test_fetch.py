@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from xml.etree import ElementTree as Xml
 
 import pytest
 import trustme
@@ -337,6 +338,16 @@ def test_https_to_a_server_without_tls_is_reported() -> None:
         thread.join()
     assert result.returncode == 2
     assert f"the server at {place} does not support TLS: use http://" in result.stderr
+
+
+def test_a_server_that_does_not_answer_is_an_error_in_every_format() -> None:
+    result = check("http://127.0.0.1:1", "--format", "junit")
+    assert result.returncode == 2
+    [[[error]]] = Xml.fromstring(result.stdout)
+    assert (error.tag, error.get("type")) == ("error", "not checked")
+    result = check("http://127.0.0.1:1", "--format", "github")
+    assert (result.returncode, result.stderr) == (2, "")
+    assert result.stdout.startswith("::error title=not checked::http://127.0.0.1:1/v1/responses: ")
 
 
 def test_a_url_needs_a_model() -> None:

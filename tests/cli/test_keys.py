@@ -17,7 +17,7 @@ from penstock.errors import ConfigError
 from penstock.gateway.config.file import load_settings
 from penstock.gateway.config.key_edits import names_of, with_key, without_key
 from penstock.gateway.http.access import KEY, authenticate, create_key
-from tests.cli.running import Result, penstock
+from tests.cli.running import Result, penstock, start
 from tests.effort import examples
 
 KEPT = b"""\
@@ -109,6 +109,30 @@ def test_a_name_is_given_once(folder: Path) -> None:
         == 'penstock: penstock.toml:1: there is already a key called "laptop": choose another name\n'
     )
     assert (folder / "penstock.toml").read_bytes() == before
+
+
+def test_commands_at_the_same_time_do_not_undo_each_other(folder: Path) -> None:
+    before = ("revoked1", "revoked2", "rotated1", "rotated2")
+    (folder / "penstock.toml").write_text("\n".join(create_key(name)[1] for name in before))
+    old = {
+        each["name"]: each["hash"] for each in tomllib.loads((folder / "penstock.toml").read_text())["keys"]
+    }
+    commands = [
+        *(("create", f"new{number}") for number in range(6)),
+        *(("create", "twice") for _ in range(4)),
+        *((("revoke" if name.startswith("revoked") else "rotate"), name) for name in before),
+    ]
+    started = [start("keys", *command, HOME=str(folder), XDG_CONFIG_HOME="") for command in commands]
+    ended = [(command[1], process.wait(60)) for command, process in zip(commands, started, strict=True)]
+    for process in started:
+        process.communicate()
+    assert sorted(code for name, code in ended if name == "twice") == [0, 2, 2, 2]
+    assert {code for name, code in ended if name != "twice"} == {0}
+    found = {
+        each["name"]: each["hash"] for each in tomllib.loads((folder / "penstock.toml").read_text())["keys"]
+    }
+    assert sorted(found) == [*(f"new{number}" for number in range(6)), "rotated1", "rotated2", "twice"]
+    assert all(found[name] != old[name] for name in ("rotated1", "rotated2"))
 
 
 def test_an_admins_key_is_marked_in_the_file(folder: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_port_in_use_gets_advice(monkeypatch: pytest.MonkeyPatch) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        with pytest.raises(UsageError, match="Is another gateway running"):
+        with pytest.raises(UsageError, match=r"\d: Address already in use\. Is another gateway running"):
             serve.run(options("--port", port))
 
 

@@ -52,6 +52,12 @@ def test_the_table_has_a_row_per_key_and_a_total(store: Path) -> None:
     assert len({len(line) for line in lines[:5]}) == 1  # numbers are aligned to the right
 
 
+def test_a_single_sum_is_its_own_total(store: Path) -> None:
+    lines = run(store, *ALL, "--key", "bob", "--by", "").stdout.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["turns", "1"]
+    assert not any(line.startswith("    1") for line in lines[2:])
+
+
 @pytest.mark.parametrize("columns", [80, 60, 40])
 def test_the_table_fits_the_terminal(store: Path, columns: int) -> None:
     result = run(store, *ALL, "--by", "key,model,outcome,day", columns=str(columns))

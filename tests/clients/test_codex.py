@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.connect.codex_config import with_codex_settings
+from penstock.connect.guides import DEFAULT
+from tests.client.server import in_a_thread
 from tests.clients import environments
-from tests.clients.codex import Codex
+from tests.clients.codex import LONGEST, Codex, Ran
 from tests.clients.script import (
     Answer,
     Cut,
@@ -28,6 +34,7 @@ from tests.clients.script import (
     shell,
 )
 from tests.clients.stage import MODELS, Stage
+from tests.clients.upstreams.chat import StrictChat
 
 pytestmark = pytest.mark.clients
 
@@ -37,6 +44,13 @@ DONE = (Say("All done."),)
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+
+MY_CONFIG = b"""\
+# mine
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+"""
 
 Case = Callable[[Codex, Stage, str], None]
 
@@ -394,3 +408,57 @@ def codex(scene: Stage, install: Callable[[str], Path], tmp_path: Path) -> Codex
 def test_codex(client: str, case: str, dialect: str, codex: Codex, scene: Stage) -> None:  # noqa: ARG001
     CASES[case][0](codex, scene, dialect)
     scene.check()
+
+
+# penstock run
+
+
+def test_penstock_run_starts_it_without_a_change_of_its_configuration(
+    install: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """The file has a provider of `penstock connect`, for another gateway; sessions are kept as always."""
+    install("codex")
+    home, work = tmp_path / "home", tmp_path / "work"
+    (home / ".codex").mkdir(parents=True)
+    work.mkdir()
+    config = home / ".codex" / "config.toml"
+    config.write_bytes(with_codex_settings(MY_CONFIG, DEFAULT, str(config)))
+    before = config.read_bytes()
+
+    def run(*arguments: str) -> Ran:
+        path = os.pathsep.join([str(environments.codex().parent), os.environ["PATH"]])
+        ran = subprocess.run(
+            [Path(sys.executable).with_name("penstock"), "run", "codex", *arguments],
+            cwd=work,
+            env={
+                "PATH": path,
+                "HOME": str(home),
+                "TMPDIR": str(tmp_path),
+                "HTTP_PROXY": "http://127.0.0.1:9",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+        )
+        return Codex.ran(ran.returncode, ran.stdout, ran.stderr)
+
+    with in_a_thread(StrictChat()) as served:
+        upstream = served.server
+        assert isinstance(upstream, StrictChat)
+        upstream.play([(shell("echo meow"),), (Say("It said meow."),), (Say("A cat, I think."),)])
+        options = ("--upstream", f"{served.url}/v1", "--model", "scripted-model", "--")
+        first = run(*options, "exec", "--json", "--skip-git-repo-check", "Listen")
+        assert (first.code, first.texts) == (0, ["It said meow."]), first.stderr
+        assert [item["exit_code"] for item in first.items("command_execution")] == [0]
+        assert "Model metadata" not in first.stderr
+        second = run(
+            *options, "exec", "resume", first.thread, "--json", "--skip-git-repo-check", "What was it?"
+        )
+        assert (second.code, second.texts) == (0, ["A cat, I think."]), second.stderr
+        assert upstream.refusals == []
+        assert upstream.seen[2].texts("user")[-1] == "What was it?"
+        assert "meow" in upstream.seen[2].texts("output")[0]
+    assert config.read_bytes() == before
+    assert not (home / ".codex" / "models_cache.json").exists()
+    assert not list(tmp_path.glob("penstock-run-*"))

@@ -73,6 +73,7 @@ EXEMPTIONS = (
         "dialects/responses/*.py",
         *("cli/check.py", "cli/translate.py", "gateway/http/client_accent.py"),
     ),
+    exempt("GitHub Actions", "github", *("cli/check.py", "cli/report.py", "cli/ci_reports.py")),
     exempt("the User-Agents of clients", "azure github", "gateway/http/client_accent.py"),
     exempt(
         "the clients that `penstock connect` knows, and their files",

@@ -50,11 +50,11 @@ def test_a_model_that_can_do_everything() -> None:
 
 LACKING = [
     # what the model lacks, the probe, its outcome, the status, and words of the sentence
-    ("streaming", "streaming", "does not", "problem", "in one piece"),
-    ("tools", "tools", "does not", "problem", "tools are not supported"),
-    ("usage", "usage", "does not", "warning", "estimates"),
-    ("reasoning", "reasoning", "does not", "ok", "no reasoning"),
-    ("schema", "structured_output", "does not", "warning", "does not follow the schema"),
+    ("streaming", "streaming", "does not work", "problem", "in one piece"),
+    ("tools", "tools", "does not work", "problem", "tools are not supported"),
+    ("usage", "usage", "does not work", "warning", "estimates"),
+    ("reasoning", "reasoning", "does not work", "ok", "no reasoning"),
+    ("schema", "structured_output", "does not work", "warning", "does not follow the schema"),
 ]
 
 
@@ -70,7 +70,7 @@ def test_what_a_model_lacks(ability: str, id: str, outcome: str, status: str, wo
 def test_a_lack_that_the_configuration_states_is_no_problem() -> None:
     found = probed(ModelServer(ALL - {"tools"}), stated=ModelFacts(tool_calling=False))
     assert (found["tools"].status, found["tools"].fix) == ("ok", "")
-    assert found["tools"].details["outcome"] == "does not"
+    assert found["tools"].details["outcome"] == "does not work"
 
 
 def test_an_effort_that_is_not_sent_proves_nothing() -> None:
@@ -96,7 +96,7 @@ def test_every_dialect_is_probed_through_its_own_code(dialect: str) -> None:
     outcomes = {id: each.details["outcome"] for id, each in found.items()}
     assert (outcomes["usage"], outcomes["tools"], outcomes["structured_output"]) == (
         "works",
-        *["does not"] * 2,
+        *["does not work"] * 2,
     )
     assert len(server.asked) == 4
     assert "get_temperature" in server.asked[1].body.decode()
@@ -156,26 +156,26 @@ CALL: dict[str, object] = {
 
 JUDGED = [
     ("streaming", [replace(completed(), deltas=9, arrivals=1)], "unclear", "at the same time"),
-    ("tools", [completed(said("It is cold."))], "does not", "without calling"),
-    ("tools", [completed({**CALL, "arguments": "[]"})], "does not", "valid arguments"),
+    ("tools", [completed(said("It is cold."))], "does not work", "without calling"),
+    ("tools", [completed({**CALL, "arguments": "[]"})], "does not work", "valid arguments"),
     ("tools", [completed(CALL), completed()], "unclear", "did not answer"),
     (
         "tools",
         [completed(CALL), ProbeResult(code="invalid_request", message="no role tool")],
-        "does not",
+        "does not work",
         "tool",
     ),
     (
         "tools",
         [ProbeResult(code="bridge.stream.incomplete_tool_call", message="cut")],
-        "does not",
+        "does not work",
         "invalid JSON",
     ),
     ("tools", [ProbeResult(code="rate_limit_exceeded", message="slow")], "unclear", "slow"),
     ("tools", [replace(completed(CALL), violations=("seq: 3",))], "unclear", "not lawful"),
     ("tools", [ProbeResult()], "unclear", "terminal"),
-    ("structured_output", [completed(said("Oslo is a city."))], "does not", "not a JSON object"),
-    ("reasoning", [ProbeResult(code="invalid_request", message="x" * 400)], "does not", "x…"),
+    ("structured_output", [completed(said("Oslo is a city."))], "does not work", "not a JSON object"),
+    ("reasoning", [ProbeResult(code="invalid_request", message="x" * 400)], "does not work", "x…"),
     (
         "reasoning",
         [completed(usage={"output_tokens_details": {"reasoning_tokens": 7}})],

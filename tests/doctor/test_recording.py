@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.doctor.findings import Finding
-from penstock.doctor.recording import BACKUP, RecordedModel, abilities_of, record_abilities
+from penstock.doctor.recording import RecordedModel, abilities_of, record_abilities
 from penstock.errors import ConfigError
 from penstock.gateway.config.file import load_settings
 from penstock.gateway.settings import Settings
@@ -39,7 +39,7 @@ def file(folder: Path) -> tuple[Path, Settings]:
 def test_clear_outcomes_of_the_first_target_are_recorded(tmp_path: Path) -> None:
     _, settings = file(tmp_path)
     found = [
-        probed("tools", "does not"),
+        probed("tools", "does not work"),
         probed("reasoning", "works"),
         probed("streaming", "works"),
         probed("tools", "unclear", name="other"),
@@ -53,26 +53,37 @@ def test_clear_outcomes_of_the_first_target_are_recorded(tmp_path: Path) -> None
 def test_the_round_trip_and_the_second_time(tmp_path: Path) -> None:
     path, settings = file(tmp_path)
     path.chmod(0o640)
-    found = [probed("tools", "does not"), probed("reasoning", "works", name="org/m", target="local")]
-    recorded = record_abilities(path, found, settings, {})
-    assert recorded == [
+    found = [probed("tools", "does not work"), probed("reasoning", "works", name="org/m", target="local")]
+    recording = record_abilities(path, found, settings, {})
+    assert recording.models == (
         RecordedModel("fast", "no-tools", is_changed=True),
         RecordedModel("org/m", "reasoning", is_changed=True),
-    ]
+    )
     overrides = {each.id: each.facts for each in load_settings(path, {}).overrides}
     assert overrides["fast"].tool_calling is False
     assert overrides["org/m"].reasoning is True
     assert "# in this order" in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o640
-    backup = path.with_name(path.name + BACKUP)
-    assert backup.read_text() == TEXT
+    assert recording.backup == tmp_path / "penstock.toml.bak"
+    assert recording.backup.read_text() == TEXT
 
     text = path.read_text()
     again = record_abilities(path, found, load_settings(path, {}), {})
-    assert {each.is_changed for each in again} == {False}
+    assert {each.is_changed for each in again.models} == {False}
+    assert again.backup is None
     assert path.read_text() == text
-    assert backup.read_text() == TEXT
+    assert recording.backup.read_text() == TEXT
     assert sorted(os.listdir(tmp_path)) == ["penstock.toml", "penstock.toml.bak"]
+
+
+def test_an_older_backup_is_kept(tmp_path: Path) -> None:
+    path, settings = file(tmp_path)
+    older = tmp_path / "penstock.toml.bak"
+    older.write_text("older")
+    assert record_abilities(path, [probed("tools", "works")], settings, {}).backup == tmp_path / (
+        "penstock.toml.bak2"
+    )
+    assert older.read_text() == "older"
 
 
 def test_a_file_that_changed_in_the_meantime_and_is_invalid_stays_as_it_is(tmp_path: Path) -> None:

@@ -62,6 +62,35 @@ def test_a_replaced_file_and_a_replaced_link_are_changes(tmp_path: Path) -> None
     assert changes == ["two", "3rd"]
 
 
+def test_a_change_while_the_gateway_started_is_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings were read before the file is watched."""
+    monkeypatch.setattr("penstock.gateway.reloading.POLL", 0.0)
+    file = tmp_path / "penstock.toml"
+    file.write_text("changed")
+
+    async def run() -> None:
+        reported = asyncio.Event()
+        task = asyncio.create_task(FileWatch(file, reported.set).run())
+        async with asyncio.timeout(10):
+            await reported.wait()
+        task.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_file_that_may_be_read_again_is_a_change(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text("1")
+    file.chmod(0)
+    watch, changes = watched(file)
+    file.chmod(0o600)
+    watch.poll()
+    watch.poll()
+    assert changes == ["1"]
+
+
 def test_a_removed_file_is_logged_once_and_its_return_is_a_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

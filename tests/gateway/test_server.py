@@ -26,7 +26,7 @@ from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.clients import RawClient, TurnThread
 from tests.gateway.configs import CONFIG
 from tests.gateway.probes import has_logged, refuses, wait_for
-from tests.gateway.running import Json, Running, gateway
+from tests.gateway.running import Json, Running, gateway, serve
 from tests.gateway.upstream import (
     SSE_HEAD,
     Flood,
@@ -40,12 +40,6 @@ from tests.gateway.upstream import (
     until_gone,
 )
 from tests.net.certificates import certificate_files, server_context, trusting
-
-
-def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Start a gateway that is expected to fail."""
-    command = [sys.executable, "-m", "penstock", "serve", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
 
 
 def test_heavy_threads_let_the_event_loop_run_soon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,13 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.gateway.settings import Limits
-from penstock.gateway.storage import default_path, open_gateway_store, prune_regularly, secret_folder
+from penstock.gateway.storage import (
+    default_path,
+    open_gateway_store,
+    own_files,
+    prune_regularly,
+    secret_folder,
+)
 from penstock.store.contract import Closed, Opened, Store
 from penstock.store.ledger import TurnFilter
 from penstock.store.memory import MemoryStore
@@ -187,3 +193,14 @@ def test_something_else_can_be_pruned_each_time() -> None:
         task.cancel()
 
     asyncio.run(prune())
+
+
+def test_a_private_gateway_has_more_files_than_one_in_the_same_folder(tmp_path: Path) -> None:
+    assert own_files("none", {}) == ["none"]
+    first, second, *_ = own_files("", {"XDG_DATA_HOME": str(tmp_path)})
+    assert first == str(default_path({"XDG_DATA_HOME": str(tmp_path)}))
+    assert second == str(tmp_path / "penstock" / "responses-2.sqlite")
+    named = own_files(str(tmp_path / "mine.db"), {})
+    assert named[:2] == [str(tmp_path / "mine.db"), str(tmp_path / "mine-2.db")]
+    assert len(set(named)) == len(named)
+    assert len({secret_folder(each, {}) for each in named}) == 1

@@ -182,6 +182,12 @@ def test_no_proxy_matches_hosts_domains_ports_and_networks(
         assert (proxy is None) == is_excepted
 
 
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+def test_an_invalid_proxy_of_a_variable_is_reported_with_its_name(name: str) -> None:
+    with pytest.raises(InvalidRequestError, match=f"^{name}: a socks5 proxy is not supported"):
+        proxy_for(read_address("https://host.example"), None, {name: "socks5://secret@host:1"})
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [

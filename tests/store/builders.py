@@ -7,7 +7,7 @@ import functools
 import inspect
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
 
@@ -16,9 +16,10 @@ import pytest
 from penstock.store.batch_writer import WriteLimits
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Page, Store, StoredItem, Trace
 from penstock.store.memory import MemoryStore
+from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store
 from penstock.store.sqlite.store import open_sqlite_store
 
-KINDS = ("memory", "sqlite")
+KINDS = ("memory", "sqlite", "sqlite-shared")
 NO_DELAYS = WriteLimits(commit_delay=0, log_delay=0, recent_delay=0)
 """Write at once, so that what is read next is more likely to be in the file than in memory."""
 
@@ -36,14 +37,16 @@ class Clock:
 @asynccontextmanager
 async def open_test_store(kind: str, folder: Path, clock: Callable[[], float]) -> AsyncIterator[Store]:
     store: Store
-    if kind == "memory":
-        store = MemoryStore(clock=clock)
-    else:
-        store = await open_sqlite_store(folder / "store.db", clock=clock, bounds=NO_DELAYS)
-    try:
+    async with AsyncExitStack() as stack:
+        if kind == "memory":
+            store = MemoryStore(clock=clock)
+        elif kind == "sqlite":
+            store = await open_sqlite_store(folder / "store.db", clock=clock, bounds=NO_DELAYS)
+        else:
+            stack.callback(hold_file(folder / "store.db", clock=clock).release)
+            store = await open_shared_sqlite_store(folder / "store.db", clock=clock, bounds=NO_DELAYS)
+        stack.push_async_callback(store.aclose)
         yield store
-    finally:
-        await store.aclose()
 
 
 Body = Callable[[Store], Awaitable[None]] | Callable[[Store, Clock], Awaitable[None]]

@@ -92,7 +92,7 @@ async def test_pages_are_stable_while_turns_are_added(store: Store) -> None:
 
 @for_every_store
 async def test_an_unknown_cursor_is_an_error(store: Store) -> None:
-    for cursor in ("nonsense", "x_resp_1"):
+    for cursor in ("nonsense", "x_resp_1", "1.5", "1.5_", "nan_resp_1", "inf_resp_1"):
         with pytest.raises(ValueError, match="cursor"):
             await store.turns(EVERYTHING, after=cursor)
 
@@ -111,6 +111,9 @@ FILTERS: dict[str, tuple[TurnFilter, list[str]]] = {
     "a part of an error code": (TurnFilter(search="upstream_"), ["b"]),
     "a part of a user agent": (TurnFilter(search="codex"), ["b"]),
     "a wildcard": (TurnFilter(search="%"), []),
+    "another wildcard": (TurnFilter(search="e_"), []),
+    "a null character": (TurnFilter(search="\0"), []),
+    "a long text": (TurnFilter(search="a" * 60_000), []),
 }
 
 

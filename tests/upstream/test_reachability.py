@@ -62,12 +62,19 @@ def test_a_refused_key_is_named_by_its_variable(settings: dict[str, Any], senten
         answer(404, {"error": {"message": "no list"}}),
         answer(403, {"error": {"message": "this key must not list models"}}),
         answer(500, b"broken"),
-        answer(200, b"<html></html>", "text/html"),
         answer(200, {"data": "nothing"}),
     ],
 )
 def test_a_server_without_a_list_can_be_reached(step: Any) -> None:
     assert check(step) == TargetStatus(target="mine")
+
+
+def test_a_web_page_is_a_reason_to_check_the_address_unless_a_vendor_has_it() -> None:
+    page = answer(200, b"<html></html>", "text/html")
+    assert check(page).sentence == (
+        "targets.mine has no list of models at its address, but a web page or something else: check base_url"
+    )
+    assert check(page, preset="groq").problem == ""
 
 
 def test_an_empty_list_is_a_list() -> None:

@@ -136,25 +136,31 @@ async function createEnvironment(storage, wheel, log) {
   if (base === undefined) {
     throw plainError(`${REQUIRED_PYTHON} was not found on this machine: install it, or set \`penstock.pythonPath\``, { code: MISSING });
   }
-  const requirement = chosen === wheel ? wheel + EXTRA : chosen;
   const folder = newFolder(storage);
   const python = pythonIn(folder);
+  const install = [ISOLATED, '-m', 'pip', 'install', '--disable-pip-version-check'];
   const steps = [
-    { title: 'creating an environment', file: base.file, args: [...base.args, ISOLATED, '-m', 'venv', folder] },
-    {
-      title: `installing ${chosen === wheel ? path.basename(wheel) : withoutSecrets(chosen)}`,
-      file: python,
-      args: [ISOLATED, '-m', 'pip', 'install', '--disable-pip-version-check', requirement],
-    },
-    { title: 'checking the installation', file: python, args: [ISOLATED, '-m', 'penstock', '--version'] },
+    { title: 'creating an environment', file: base.file, args: [...base.args, ISOLATED, '-m', 'venv', folder], otherwise: undefined },
+    chosen === wheel
+      ? { title: `installing ${path.basename(wheel)}`, file: python, args: [...install, wheel + EXTRA], otherwise: [...install, wheel] }
+      : { title: `installing ${withoutSecrets(chosen)}`, file: python, args: [...install, chosen], otherwise: undefined },
+    { title: 'checking the installation', file: python, args: [ISOLATED, '-m', 'penstock', '--version'], otherwise: undefined },
   ];
   const options = { location: vscode.ProgressLocation.Notification, title: 'Penstock', cancellable: true };
   try {
     await vscode.window.withProgress(options, async (progress, token) => {
-      for (const { title, file, args } of steps) {
+      const running = { cwd: storage, token, onLine: (/** @type {string} */ text) => log.trace(text) };
+      for (const { title, file, args, otherwise } of steps) {
         progress.report({ message: title });
         log.info(`${title}: ${file} ${args.map((each) => (each === chosen ? withoutSecrets(each) : each)).join(' ')}`);
-        await run(file, args, { cwd: storage, token, onLine: (text) => log.trace(text) });
+        try {
+          await run(file, args, running);
+        } catch (error) {
+          if (otherwise === undefined || token.isCancellationRequested) throw error;
+          // The extra has no wheels for every platform, such as Alpine: tokens are estimated there.
+          log.warn(`without ${EXTRA}: ${error instanceof Error ? error.message : error}`);
+          await run(file, otherwise, running);
+        }
       }
     });
     writeFileSync(path.join(folder, RECORD), chosen === wheel ? digestOf(wheel) : '');

@@ -22,6 +22,7 @@ COMMANDS = {
     "init": "write a first penstock.toml for the keys and servers found here",
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "connect": "show or write a client's configuration for the gateway",
+    "run": "start a client with a private gateway, without changing its files",
     "keys": "create, list, rotate and revoke client keys",
     "config": "check a configuration file, or show all settings and their origins",
     "doctor": "find out what is wrong, from the configuration to the models",

@@ -20,10 +20,16 @@ from msgspec import Struct
 from penstock.cli import discard_output
 from penstock.cli.endpoint import DEFAULT_URL
 from penstock.cli.terminal import Terminal
-from penstock.dialects.presets import PRESETS
 from penstock.formatting import counted, wrapped
 from penstock.gateway.settings import DEMO, EVERY, Settings
-from penstock.upstream.reachability import LIMIT, PLAIN_NAME, TargetStatus, by_preference, check_target
+from penstock.upstream.reachability import (
+    LIMIT,
+    PLAIN_NAME,
+    TargetStatus,
+    by_preference,
+    check_target,
+    unset_variable,
+)
 from penstock.upstream.target import UpstreamTarget
 
 PATIENCE = 1.0
@@ -31,6 +37,7 @@ PATIENCE = 1.0
 WIDTH = 80
 """Columns. A terminal may have fewer."""
 
+_UNUSED = "no model uses a target: set passthrough, or add [models.NAME]"
 _NO_FILE = "built in; penstock init writes a penstock.toml"
 _LABEL = 10
 _NARROW = 60
@@ -102,6 +109,8 @@ def problems(statuses: Iterable[TargetStatus], terminal: Terminal) -> list[str]:
     """Return a sentence for every target that cannot be used, wrapped."""
     lines: list[str] = []
     for status in statuses:
+        if not status.problem:
+            continue
         sentence = wrapped(terminal.clean(status.sentence), _width(terminal), "  ")
         lines += [terminal.paint(line, "red") for line in sentence]
     return lines
@@ -156,7 +165,7 @@ def _target(target: UpstreamTarget) -> str:
 
 
 def _keys(target: UpstreamTarget) -> str:
-    variable = _unset_variable(target)
+    variable = unset_variable(target)
     if target.keys:
         names = list(target.key_names) or [counted(len(target.keys), "key")]
         found = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} set"
@@ -165,13 +174,6 @@ def _keys(target: UpstreamTarget) -> str:
         missing = f"{variable} is not set: " if variable else "no key: "
         return f"{missing}the client's own key is passed on"
     return f"{variable} is not set: requests will be refused" if variable else "no key"
-
-
-def _unset_variable(target: UpstreamTarget) -> str:
-    """Return the variable that would have the target's key, if it is known and not set."""
-    row = PRESETS.get(target.preset)
-    is_used = row is not None and row.key_variable and target.missing_key == f"set {row.key_variable}"
-    return row.key_variable if row is not None and is_used and not target.keys else ""
 
 
 def _models(settings: Settings, statuses: Mapping[str, TargetStatus]) -> str:
@@ -189,7 +191,8 @@ def _models(settings: Settings, statuses: Mapping[str, TargetStatus]) -> str:
     if passthrough and not listed:
         shown.append(f"any name that {passthrough} has")
     is_default = settings.default_model == DEMO
-    return ", ".join([*shown, f"{DEMO} (built in{', default' if is_default else ''})"])
+    text = ", ".join([*shown, f"{DEMO} (built in{', default' if is_default else ''})"])
+    return text if shown or not settings.targets else f"{text}; {_UNUSED}"
 
 
 def _access(settings: Settings) -> str:
@@ -250,7 +253,7 @@ def _key_to_send(settings: Settings, model: str) -> str:
     route = settings.route_of(model)
     names = [step.target for step in route.steps[:1]] if route else []
     target = next((each for each in settings.targets if each.name in names), None)
-    return _unset_variable(target) if target is not None and target.pass_key else ""
+    return unset_variable(target) if target is not None and target.pass_key else ""
 
 
 # Layout

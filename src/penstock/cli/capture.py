@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = b"[DONE]"
+_BLANK = _BOM + b" \t\r\n"
+_LINE_AND_BLANKS = re.compile(rb"[^\n]*\n+|[^\n]+")
+"""A line, or as much of one as has arrived, and the empty lines after it."""
+
+
+class OneDocument(UsageError):  # noqa: N818 - named after what was found
+    """The input is one JSON document, not a stream."""
 
 
 class Lines:
@@ -118,6 +125,59 @@ class Capture:
         return self._reader.end()
 
 
+class NumberedFrames:
+    """Read a capture line by line, and return each frame with the line on which it begins, from 1.
+
+    A line ends with LF, as for editors and Git. Comments and fields directly before the data belong to the
+    frame. An oversized event raises `FrameTooLarge`, but not before the frames in front of it are returned.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self.line = 1
+        """The line on which the last frame begins that was read, or the one that could not be read."""
+        self._capture = capture
+        self._current = 1
+        self._is_empty = True
+        self._start = 0
+        """The line on which the incomplete frame begins; 0 if there is none."""
+        self._error: FrameTooLarge | None = None
+
+    def feed(self, data: bytes) -> list[tuple[int, Frame]]:
+        if self._error:
+            raise self._error
+        found: list[tuple[int, Frame]] = []
+        for piece in _LINE_AND_BLANKS.findall(data):
+            if not self._start and piece.strip(_BLANK):
+                self._start = self._current
+            line = piece.rstrip(b"\n")
+            self._is_empty = self._is_empty and not line.strip(b"\r")
+            try:
+                found += self._numbered(self._capture.feed(piece))
+            except FrameTooLarge as error:
+                self.line = self._start
+                self._error = error
+                break
+            if ends := len(piece) - len(line):
+                if self._is_empty or ends > 1:  # an event has ended, also one without data
+                    self._start = 0
+                self._current += ends
+                self._is_empty = True
+        if self._error and not found:
+            raise self._error
+        return found
+
+    def end(self) -> list[tuple[int, Frame]]:
+        if self._error:
+            raise self._error
+        return self._numbered(self._capture.end())
+
+    def _numbered(self, frames: list[Frame]) -> list[tuple[int, Frame]]:
+        if not frames:
+            return []
+        self.line, self._start = self._start or self._current, 0
+        return [(self.line, frame) for frame in frames]
+
+
 _READERS: dict[str, Callable[[], FrameDecoder]] = {"sse": Decoder, "array": Array}
 
 
@@ -139,7 +199,7 @@ def _detect(head: bytes, arrays: bool) -> str:
         return "array"
     if is_array or re.match(rb"\{[ \t]*\r?\n", start):
         filter = "'.[]'" if is_array else "."
-        raise UsageError(
+        raise OneDocument(
             "this is one JSON document, not a stream. Pass captured server-sent events, or one event per "
             f"line (convert it with jq -c {filter} FILE)"
         )

@@ -6,22 +6,31 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from penstock.cli import UsageError
 from penstock.cli.source import READ, Reads1, chunks
 from penstock.cli.terminal import Terminal
 
-_USAGE = "penstock check [options] FILE|-|URL"
+if TYPE_CHECKING:
+    from penstock.cli.check_results import CheckedSource
+    from penstock.cli.fetch import FetchedAnswer
+    from penstock.cli.stream_check import CheckRun
+
+_USAGE = "penstock check [options] FILE...|-|URL"
 
 _DESCRIPTION = """\
-Read a stream of OpenResponses events and report every rule that it breaks: one
-line per violation, as it occurs, then a verdict. docs/rules.md lists the rules."""
+Read streams of OpenResponses events and report every rule that they break: one
+line per violation, as it occurs, then a verdict. docs/rules.md lists the rules,
+docs/ci.md shows how to check recorded streams in continuous integration."""
 
 _EPILOG = """\
 examples:
   penstock check answer.sse               a file: server-sent events, or NDJSON
   penstock check --tolerant answer.sse    only violations that break clients
   penstock check --timeline answer.sse    draw the stream, one lane per item
+  penstock check --format junit recordings/*.sse > junit.xml
+                                          several files, for a CI server
   penstock check --transport websocket frames.jsonl
                                           WebSocket frames, one per line
   curl -sN ... | penstock check -         a live stream, reported as it arrives
@@ -34,16 +43,21 @@ examples:
                                           a stream of another API
 
 exit codes:
-  0  the stream is lawful
-  1  it breaks a rule, is empty, or the endpoint did not return a stream
-  2  nothing was checked: wrong options, unreadable file, a stream of another
-     API, no answer from the URL"""
+  0  every stream is lawful
+  1  a stream breaks a rule, is empty, or the endpoint did not return one
+  2  a stream could not be checked: wrong options, unreadable file, a stream of
+     another API, no answer from the URL; the other files are checked"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
-    add("source", metavar="FILE|-|URL", help="a captured stream, - for standard input, or an endpoint")
+    add(
+        "sources",
+        metavar="FILE|-|URL",
+        nargs="+",
+        help="captured streams, - for standard input, or an endpoint",
+    )
     add(
         "--accent",
         choices=("openresponses", "openai", "copilot"),
@@ -59,8 +73,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--tolerant", action="store_true", help="do not report violations that known clients tolerate")
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    output.add_argument("--timeline", action="store_true", help="draw the stream after checking it")
+    output.add_argument(
+        "--format",
+        choices=("text", "json", "github", "junit"),
+        default="text",
+        help="the format of the result: text, one JSON object, annotations for GitHub Actions, or JUnit XML "
+        "(default: text)",
+    )
+    output.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="the same as --format json"
+    )
+    add("--timeline", action="store_true", help="draw the stream after checking it; only as text")
+    add(
+        "--with-filename",
+        action="store_true",
+        help="name the file in text and JSON, as for several files, even if there is only one",
+    )
     url = parser.add_argument_group("options for a URL")
     url.add_argument("--model", metavar="NAME", help="the model to use; required")
     url.add_argument("--prompt", metavar="TEXT", help="the prompt to send (default: a short greeting)")
@@ -74,46 +102,73 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.cli.report import Check, OtherFormat  # imported here to keep --help fast
-
-    source: str = options.source
-    if source.lower().startswith(("http://", "https://")):
-        return _check_url(source, options)
+    sources: list[str] = options.sources
+    if options.timeline and options.format != "text":
+        raise UsageError(f"--timeline is not allowed with --format {options.format}: it is drawn as text")
+    for source in sources if len(sources) > 1 else ():
+        if source == "-" or _is_url(source):
+            raise UsageError(f"{source} must be the only source: check it on its own, or name only files")
+    if _is_url(sources[0]):
+        return _check_url(sources[0], options)
     for name in ("model", "prompt", "api_key_env", "timeout"):
         if getattr(options, name) is not None:
             flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} needs a URL (http://... or https://...), but {source} is not one")
-    check = Check(options, Terminal())
+            raise UsageError(f"--{flag} needs a URL (http://... or https://...), but {sources[0]} is not one")
+    checks = _check_run(options, Terminal())
+    for source in sources:
+        _check_file(source, options, checks)
+    return checks.finish()
+
+
+def _is_url(source: str) -> bool:
+    return source.lower().startswith(("http://", "https://"))
+
+
+def _check_run(options: argparse.Namespace, terminal: Terminal) -> CheckRun:
+    from penstock.cli.report import REPORTERS  # imported here to keep --help fast
+    from penstock.cli.stream_check import CheckRun
+
+    is_named = options.with_filename or len(options.sources) > 1
+    reporter = REPORTERS["timeline" if options.timeline else options.format]
+    return CheckRun(
+        reporter(terminal, tolerant=options.tolerant, is_named=is_named),
+        accent=options.accent,
+        tolerant=options.tolerant,
+    )
+
+
+def _check_file(name: str, options: argparse.Namespace, checks: CheckRun) -> None:
+    """Check a file, or standard input for `-`."""
+    from penstock.cli.stream_check import OtherFormat
+
     url_hint = "; a URL starts with http:// or https://"
-    try:
-        check.stream(chunks(source, check.terminal, hint=url_hint), options.transport)
-    except OtherFormat as other:
-        raise UsageError(_translation_advice(other.name, options)) from None
-    return check.verdict()
+    is_file = name != "-"
+    shown = name if is_file else "standard input"
+    with checks.source(shown, is_file=is_file) as source:
+        try:
+            checks.stream(source, chunks(name, checks.terminal, hint=url_hint), options.transport)
+        except OtherFormat as other:
+            raise UsageError(_translation_advice(other.name, name, shown, options.accent)) from None
 
 
-def _translation_advice(name: str, options: argparse.Namespace) -> str:
+def _translation_advice(format: str, file: str, shown: str, accent: str) -> str:
     """Return how to check a stream in another API format: as what a client would get."""
     import shlex
 
     from penstock.dialects.recognition import FORMATS
 
-    what = "standard input" if options.source == "-" else options.source
-    problem = f"{what} looks like {FORMATS[name].title}, not like OpenResponses events"
-    dialect = FORMATS[name].dialect
+    problem = f"{shown} looks like {FORMATS[format].title}, not like OpenResponses events"
+    dialect = FORMATS[format].dialect
     if not dialect:
         return f"{problem}, and penstock cannot translate it"
-    accent = f" --accent {options.accent}" if options.accent != "openresponses" else ""
-    command = f"penstock translate --dialect {dialect}{accent} {shlex.quote(options.source)}"
-    return f"{problem}. Translate it first: {command} | penstock check{accent} -"
+    flag = f" --accent {accent}" if accent != "openresponses" else ""
+    command = f"penstock translate --dialect {dialect}{flag} {shlex.quote(file)}"
+    return f"{problem}. Translate it first: {command} | penstock check{flag} -"
 
 
 def _check_url(url: str, options: argparse.Namespace) -> int:
-    """Call an endpoint and check its answer. Raise `UsageError` if there is no HTTP answer."""
+    """Call an endpoint and check its answer."""
     from penstock.cli import fetch
-    from penstock.cli.report import Check, OtherFormat
-    from penstock.client.event_reader import gateway_advice
-    from penstock.dialects.recognition import FORMATS
 
     if not options.model:
         raise UsageError("a URL needs a model: add --model NAME")
@@ -122,35 +177,46 @@ def _check_url(url: str, options: argparse.Namespace) -> int:
             "--transport websocket cannot read a URL: save the frames to a file, one per line, and check that"
         )
     key = _key(options.api_key_env)
-    prompt = "Say hello in five words." if options.prompt is None else options.prompt
-    check = Check(options, Terminal(secret=key))
     target = fetch.endpoint(url)
-    answer = fetch.post(
-        target,
-        model=options.model,
-        prompt=prompt,
-        key=key,
-        accent=options.accent,
-        timeout=options.timeout or 60.0,
-    )
-    with closing(answer.body):
-        if not 200 <= answer.status < 300:
-            check.report("http.status", answer.failure(key), "the answer")
-            return check.verdict()
-        expected = "application/x-ndjson" if options.transport == "ndjson" else "text/event-stream"
-        if answer.content_type != expected:
-            message = f"Content-Type is {answer.content_type or 'missing'}, not {expected}"
-            check.report("http.content-type", message, "the answer")
-        if answer.content_type == "application/json":
-            check.terminal.note("the answer is one JSON document: the endpoint does not stream")
-        else:
-            lines = options.transport == "ndjson" or "ndjson" in answer.content_type
-            try:
-                check.stream(_until_cut(answer.body, check.terminal), "ndjson" if lines else "sse")
-            except OtherFormat as other:
-                message = f"it looks like {FORMATS[other.name].title}: {gateway_advice(other.name)}"
-                check.report("http.format", message, "the answer")
-    return check.verdict()
+    checks = _check_run(options, Terminal(secret=key))
+    with checks.source(fetch.display_url(target), is_file=False) as source:
+        answer = fetch.post(
+            target,
+            model=options.model,
+            prompt="Say hello in five words." if options.prompt is None else options.prompt,
+            key=key,
+            accent=options.accent,
+            timeout=options.timeout or 60.0,
+        )
+        with closing(answer.body):
+            _check_answer(answer, options.transport, key, checks, source)
+    return checks.finish()
+
+
+def _check_answer(
+    answer: FetchedAnswer, transport: str, key: str, checks: CheckRun, source: CheckedSource
+) -> None:
+    from penstock.cli.stream_check import OtherFormat
+    from penstock.client.event_reader import gateway_advice
+    from penstock.dialects.recognition import FORMATS
+
+    def report(rule: str, message: str) -> None:
+        checks.report(source, rule, message, "the answer")
+
+    if not 200 <= answer.status < 300:
+        report("http.status", answer.failure(key))
+        return
+    expected = "application/x-ndjson" if transport == "ndjson" else "text/event-stream"
+    if answer.content_type != expected:
+        report("http.content-type", f"Content-Type is {answer.content_type or 'missing'}, not {expected}")
+    if answer.content_type == "application/json":
+        checks.terminal.note("the answer is one JSON document: the endpoint does not stream")
+        return
+    lines = transport == "ndjson" or "ndjson" in answer.content_type
+    try:
+        checks.stream(source, _until_cut(answer.body, checks.terminal), "ndjson" if lines else "sse")
+    except OtherFormat as other:
+        report("http.format", f"it looks like {FORMATS[other.name].title}: {gateway_advice(other.name)}")
 
 
 def _key(variable: str | None) -> str:

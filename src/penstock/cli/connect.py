@@ -69,11 +69,11 @@ def run(options: argparse.Namespace) -> int:
     from penstock.connect.guides import GUIDES
 
     guide = GUIDES[options.client]
-    url, variable = _address(options)
+    url, variable, fallback = _address(options)
     terminal = Terminal(os.environ.get(variable, "").strip() if variable else "")
     with logged_to():
         key = os.environ.get(variable, "").strip() if variable else ""
-        asked = ask_gateway(url, model=options.model or "", key_variable=variable, key=key)
+        asked = ask_gateway(url, model=options.model or "", fallback=fallback, key_variable=variable, key=key)
         gateway = asyncio.run(asked)
     terminal.note(_summary(gateway, is_named=bool(options.model)))
     if options.write and guide.edit and guide.file:
@@ -84,11 +84,13 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _address(options: argparse.Namespace) -> tuple[str, str]:
-    """Return the base URL, and the variable with the key; empty if none is needed as far as is known."""
-    from penstock.connect.gateway import KEY_VARIABLE, local_settings, url_of_settings
+def _address(options: argparse.Namespace) -> tuple[str, str, str]:
+    """Return the base URL; the variable with the key, empty if none is needed as far as is known; and the
+    model to use if the gateway cannot be asked."""
+    from penstock.connect.gateway import KEY_VARIABLE, local_settings, model_of_settings, url_of_settings
     from penstock.errors import ConfigError, InvalidRequestError
     from penstock.gateway.config.options import OptionError
+    from penstock.gateway.settings import DEMO
     from penstock.net.urls import read_address
 
     named: str = (options.api_key_env or "").strip()
@@ -100,10 +102,13 @@ def _address(options: argparse.Namespace) -> tuple[str, str]:
             read_address(url)
         except InvalidRequestError as error:
             raise UsageError(f"--base-url: {error.message}") from None
-        return url, named
+        if "?" in url or "#" in url:  # clients append their paths
+            raise UsageError("--base-url: leave out what follows the path, from ? or # on")
+        return url, named, DEMO
     try:
         settings = local_settings(Path.cwd(), os.environ)
-        return url_of_settings(settings), named or (KEY_VARIABLE if settings.keys else "")
+        variable = named or (KEY_VARIABLE if settings.keys else "")
+        return url_of_settings(settings), variable, model_of_settings(settings)
     except (ConfigError, OptionError) as error:
         raise UsageError(str(error)) from None
 

@@ -15,7 +15,7 @@ from penstock.formatting import counted, wrapped
 if TYPE_CHECKING:
     from penstock.doctor.examination import DoctorOptions, Examination
     from penstock.doctor.findings import Finding
-    from penstock.doctor.recording import RecordedModel
+    from penstock.doctor.recording import RecordedAbilities
 
 _USAGE = "penstock doctor [--config FILE] [--preset NAME|--upstream URL] [options]"
 
@@ -95,15 +95,16 @@ def run(options: argparse.Namespace) -> int:
             examination = asyncio.run(
                 examine(what, os.environ, lambda found: None if options.json else _print(found, terminal))
             )
-        recorded = _record(what, examination) if options.write else []
+        recording = _record(what, examination) if options.write else None
     except OptionError as error:
         raise UsageError(str(error)) from None
     except ConfigError as error:
         raise UsageError(f"--write: {error}") from None
     if options.json:
-        terminal.result(_json(what, examination, recorded))
+        terminal.result(_json(what, examination, recording))
     else:
-        _print_recorded(what, recorded, terminal, is_asked=options.write)
+        if recording is not None:
+            _print_recorded(what, recording, terminal)
         _print_summary(examination, terminal)
     return PROBLEM if has_problems(examination.findings) else OK
 
@@ -137,11 +138,11 @@ def _options(options: argparse.Namespace) -> DoctorOptions:
     )
 
 
-def _record(what: DoctorOptions, examination: Examination) -> list[RecordedModel]:
-    from penstock.doctor.recording import record_abilities
+def _record(what: DoctorOptions, examination: Examination) -> RecordedAbilities:
+    from penstock.doctor.recording import RecordedAbilities, record_abilities
 
     if what.file is None or examination.settings is None:
-        return []
+        return RecordedAbilities()
     return record_abilities(what.file, examination.findings, examination.settings, os.environ)
 
 
@@ -165,19 +166,20 @@ def _print_entry(first: str, text: str, terminal: Terminal) -> None:
         terminal.line((_MARGIN if number else first) + line)
 
 
-def _print_recorded(
-    what: DoctorOptions, recorded: list[RecordedModel], terminal: Terminal, *, is_asked: bool
-) -> None:
-    from penstock.doctor.recording import BACKUP
+def _print_recorded(what: DoctorOptions, recording: RecordedAbilities, terminal: Terminal) -> None:
+    from penstock.cli.banner import short_path
 
-    if is_asked and not recorded:
+    if not recording.models:
         terminal.line("")
         terminal.wrapped("Nothing was recorded: no probe of a configured model had a clear outcome.")
-    for each in recorded:
-        state = "recorded" if each.is_changed else "unchanged"
-        _print_entry(f"{state:<9}", f'[models.{each.model}] limits = "{each.limits}"', terminal)
-    if any(each.is_changed for each in recorded):
-        _print_entry(_MARGIN, f"in {what.file}; the old file is {what.file}{BACKUP}", terminal)
+    for each in recording.models:
+        limits = f'[models.{each.model}] limits = "{each.limits}"'
+        if each.is_changed:
+            _print_entry(f"{'recorded':<{len(_MARGIN)}}", limits, terminal)
+        else:
+            _print_entry(_MARGIN, f"{limits} is already recorded", terminal)
+    if recording.backup is not None:
+        _print_entry(_MARGIN, f"in {what.file}; the old file is {short_path(recording.backup)}", terminal)
 
 
 def _print_summary(examination: Examination, terminal: Terminal) -> None:
@@ -194,14 +196,14 @@ def _print_summary(examination: Examination, terminal: Terminal) -> None:
         terminal.line("Everything works.")
         return
     terminal.line(f"{' and '.join(counts)}.")
-    place = f"{first.target}: " if first.target else ""
+    place = f"{first.target} {first.id}: " if first.target else ""
     advice = f" To fix it: {first.fix}." if first.fix else ""
     start = "Fix this first: " if first.status == "problem" else "Worth a look: "
     sentence = first.sentence if first.sentence.endswith((".", "?", "…")) else f"{first.sentence}."
     terminal.wrapped(terminal.clean(f"{start}{place}{sentence}{advice}"))
 
 
-def _json(what: DoctorOptions, examination: Examination, recorded: list[RecordedModel]) -> str:
+def _json(what: DoctorOptions, examination: Examination, recording: RecordedAbilities | None) -> str:
     import msgspec
 
     from penstock.doctor.findings import first_to_fix, has_problems
@@ -213,6 +215,6 @@ def _json(what: DoctorOptions, examination: Examination, recorded: list[Recorded
         "ok": not has_problems(examination.findings),
         "checks": examination.findings,
         "first": first_to_fix(examination.findings),
-        "recorded": recorded,
+        "recorded": recording.models if recording is not None else (),
     }
     return msgspec.json.encode(document).decode()

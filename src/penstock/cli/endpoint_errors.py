@@ -37,8 +37,10 @@ def explain_error(
 ) -> str:
     """Return one sentence about the error. `shorten`: advice for a conversation that is too long."""
     sentence = _sentence(error, endpoint, model, shorten)
-    request = f" (request {one_line(error.request_id, 80)})" if error.request_id else ""
-    return one_line(sentence, _LONGEST) + request
+    shown = one_line(sentence, _LONGEST)
+    if not error.request_id or error.request_id in shown:  # a gateway's message may have it
+        return shown
+    return f"{shown} (request {one_line(error.request_id, 80)})"
 
 
 def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, shorten: str) -> str:
@@ -61,7 +63,8 @@ def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, 
     if isinstance(error, NotFoundError) and (error.code == NotFoundError.default_code or not model):
         return f"not found: {message}"
     if isinstance(error, NotFoundError):
-        return f"not found: {message}. Is the model name right ({model})? `penstock models` lists the models"
+        question = "" if message.endswith("?") else f". Is the model name right ({model})?"
+        return f"not found: {message}{question} `penstock models` lists the models"
     if isinstance(error, OverloadedError):
         return f"the endpoint is overloaded; try again later: {message}"
     if isinstance(error, NetworkError) and error.phase == "connect":

@@ -79,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from penstock.errors import ConfigError
+    from penstock.shared_file import folder_locked
 
     if (options.name is None) != (options.action == "list"):
         needed = "takes no NAME" if options.action == "list" else "needs a NAME"
@@ -94,7 +95,8 @@ def run(options: argparse.Namespace) -> int:
             from penstock.cli.keys_table import list_keys
 
             return list_keys(path, as_json=options.json)
-        return _rotate(path, options) if options.action == "rotate" else _revoke(path, options.name)
+        with folder_locked(path.resolve().parent):  # a command that runs at the same time must not undo this
+            return _rotate(path, options) if options.action == "rotate" else _revoke(path, options.name)
     except ConfigError as error:
         raise UsageError(str(error)) from None
 
@@ -176,16 +178,18 @@ def _moment(moment: datetime) -> str:
 
 def _append(path: Path, name: str, entry: str) -> None:
     from penstock.gateway.config.key_edits import with_key
+    from penstock.shared_file import folder_locked
 
-    data = _read(path) if path.exists() else b""
-    changed = with_key(data, name, entry, str(path))
-    # Append to the existing file, which preserves its owner, mode and contents.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-    try:
-        with os.fdopen(os.open(path, flags, _OWNER_ONLY), "ab") as file:
-            file.write(changed[len(data) :])
-    except OSError as error:
-        raise _unwritable(path, error) from None
+    with folder_locked(path.resolve().parent):
+        data = _read(path) if path.exists() else b""
+        changed = with_key(data, name, entry, str(path))
+        # Append to the existing file, which preserves its owner, mode and contents.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        try:
+            with os.fdopen(os.open(path, flags, _OWNER_ONLY), "ab") as file:
+                file.write(changed[len(data) :])
+        except OSError as error:
+            raise _unwritable(path, error) from None
 
 
 def _revoke(path: Path, name: str) -> int:

@@ -16,6 +16,11 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._words: list[str] = []
+        self._rest = ""
+
+    def collect_rest(self, what: str) -> None:
+        """Keep what follows `--` as it is, in the option `rest`; `what` is what it is called."""
+        self._rest = what
 
     def actions(self) -> list[argparse.Action]:
         """Return all options and arguments. argparse has no public way to list them."""
@@ -30,9 +35,16 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """Parse; report arguments that are not known here, where the options of the subcommand are known."""
         self._words = list(sys.argv[1:] if args is None else args)
-        options, others = super().parse_known_args(self._words, namespace)
+        words, rest = self._words, []
+        if self._rest and "--" in words:
+            end = words.index("--")
+            words, rest = words[:end], words[end + 1 :]
+        options, others = super().parse_known_args(words, namespace)
         if others:
-            self.error(f"unrecognized arguments: {' '.join(others)}")
+            hint = f"; {self._rest} follow --" if self._rest else ""
+            self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
+        if self._rest:
+            options.rest = rest
         return options, others
 
     def error(self, message: str) -> NoReturn:

@@ -1,152 +1,113 @@
-"""Report the checker's findings: line by line, as one JSON object, or with a drawn timeline."""
+"""Report what `penstock check` finds: line by line, with a drawn timeline, or as one JSON object.
+
+`REPORTERS` has a reporter for each format. Those for continuous integration are in `ci_reports.py`.
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
-from penstock.cli import OK, PROBLEM, UsageError
-from penstock.cli.capture import Capture
-from penstock.cli.terminal import Terminal
+from penstock.cli.check_results import CheckedSource, LocatedViolation, Reporter, summary
+from penstock.cli.ci_reports import GitHubReporter, JUnitReporter
+from penstock.cli.terminal import Terminal, write_error
+from penstock.cli.terminal_text import escaped
 from penstock.cli.timeline import Timeline
-from penstock.dialects.recognition import Opening, format_of_bytes
-from penstock.errors import FrameTooLarge
-from penstock.sse import Frame
-from penstock.stream.checker import StreamChecker
-from penstock.stream.checker.rules import RULES, Violation
 
 
-class OtherFormat(Exception):  # noqa: N818 - named after what was found
-    """The stream is in another API format. Nothing was reported."""
+class TextReporter(Reporter):
+    """One line per violation, and a verdict for each source."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    def found(self, source: CheckedSource, violation: LocatedViolation) -> None:
+        terminal = self.terminal
+        place = f"{source.name}:{violation.line}: " if violation.line else f"{source.name}: "
+        name = terminal.clean(place) if self.is_named else ""
+        breaks = f" (breaks: {violation.breaks})" if violation.breaks else ""
+        message = terminal.clean(violation.message)
+        rule = terminal.paint(violation.rule, "red")
+        terminal.line(f"{name}{rule}  {violation.where}: {message}{terminal.paint(breaks, 'dim')}")
 
-
-class Check:
-    """One run: pass frames to the checker, and violations to the terminal or the JSON result."""
-
-    def __init__(self, options: argparse.Namespace, terminal: Terminal) -> None:
-        self.terminal = terminal
-        self._options = options
-        self._timeline = Timeline() if options.timeline else None
-        self._checker: StreamChecker | None = None
-        self._violations: list[Violation] = []
-        self._opening: Opening | None = Opening("responses")
-        """The first frames, until it is known that they are not in another API format."""
-
-    @property
-    def events(self) -> int:
-        return self._checker.events if self._checker else 0
-
-    def stream(self, chunks: Iterable[bytes], transport: str) -> None:
-        """Check a stream to its end. Raise `OtherFormat` if it is not one of OpenResponses events."""
-        capture = Capture(transport)
-        size = 0
-        try:
-            for chunk in chunks:
-                size += len(chunk)
-                self._feed(capture, chunk)
-            self._feed(capture, None)
-        except FrameTooLarge as error:
-            self.report("read.limit", f"{error}; the rest was not read", f"event {self.events}")
-        for violation in self._checker_for(capture).end():
-            at_end = violation.sequence >= self.events
-            self._found(violation, "at the end" if at_end else f"event {violation.sequence}")
-        if size and not self.events:
-            self.terminal.note(
-                f"no events found in {size} bytes, read as {capture.transport}. Is it a stream? "
-                "Use --transport to read it differently"
-            )
-
-    def report(self, rule: str, message: str, where: str) -> None:
-        """Report a violation that the checker cannot see, because it is not in an event."""
-        self._found(Violation(rule=rule, sequence=self.events, message=message), where)
-
-    def verdict(self) -> int:
-        """Print the result and return the exit code."""
-        if self._options.json:
-            self._print_json()
-        else:
-            self._print_text()
-        return PROBLEM if self._violations else OK
-
-    def _feed(self, capture: Capture, chunk: bytes | None) -> None:
-        frames = capture.end() if chunk is None else self._frames(capture, chunk)
-        if self._opening is not None:
-            is_full = self._opening.add(frames)
-            if name := self._opening.other_format():
-                raise OtherFormat(name)
-            if is_full or self._opening.is_expected():
-                self._opening = None
-        for frame in frames:
-            checker = self._checker_for(capture)
-            position = checker.events
-            violations = checker.feed_frame(frame.event, frame.data)
-            if self._timeline:
-                self._timeline.add(position, frame.data)
-            for violation in violations:
-                self._found(violation, f"event {violation.sequence}")
-
-    def _frames(self, capture: Capture, chunk: bytes) -> list[Frame]:
-        """Return the frames of these bytes. One JSON array is refused, whatever it contains."""
-        try:
-            return capture.feed(chunk)
-        except UsageError:
-            name = format_of_bytes(chunk, "responses") if chunk.lstrip().startswith(b"[") else ""
-            if name not in ("", "responses"):
-                raise OtherFormat(name) from None
-            raise
-
-    def _checker_for(self, capture: Capture) -> StreamChecker:
-        """Return the checker. It is created once the transport is detected."""
-        if self._checker is None:
-            options = self._options
-            self._checker = StreamChecker(
-                accent=options.accent, transport=capture.transport, tolerant=options.tolerant
-            )
-        return self._checker
-
-    def _found(self, violation: Violation, where: str) -> None:
-        self._violations.append(violation)
-        if self._timeline:
-            self._timeline.mark(violation.sequence)
-        if self._options.json:
+    def checked(self, source: CheckedSource) -> None:
+        if source.problem:
+            write_error(escaped(self.terminal.conceal(source.problem)))
             return
         terminal = self.terminal
-        rule = RULES.get(violation.rule)
-        breaks = f" (breaks: {rule.breaks.rstrip('.')})" if rule and rule.breaks else ""
-        message = terminal.clean(violation.message)
-        terminal.line(
-            f"{terminal.paint(violation.rule, 'red')}  {where}: {message}{terminal.paint(breaks, 'dim')}"
-        )
+        name = terminal.clean(f"{source.name}: ") if self.is_named else ""
+        terminal.line(name + terminal.paint(source.verdict, "green" if source.is_lawful else "red"))
 
-    def _print_json(self) -> None:
-        clean = self.terminal.conceal
-        violations = [
-            {"rule": each.rule, "sequence": each.sequence, "message": clean(each.message)}
-            for each in self._violations
-        ]
-        result = {"lawful": not violations, "events": self.events, "violations": violations}
+    def finish(self, sources: Sequence[CheckedSource]) -> None:
+        if len(sources) > 1:
+            self.terminal.line(summary(sources))
+        found = [violation for source in sources for violation in source.violations]
+        tolerated = sum(1 for violation in found if violation.is_tolerated)
+        if tolerated and not self.tolerant:
+            self.terminal.note(f"known clients tolerate {tolerated} of {len(found)}: --tolerant hides those")
+
+
+class TimelineReporter(TextReporter):
+    """The same, with a drawing of each stream before its verdict."""
+
+    def __init__(self, terminal: Terminal, *, tolerant: bool = False, is_named: bool = False) -> None:
+        super().__init__(terminal, tolerant=tolerant, is_named=is_named)
+        self._timeline = Timeline()
+
+    def frame(self, position: int, data: str) -> None:
+        self._timeline.add(position, data)
+
+    def found(self, source: CheckedSource, violation: LocatedViolation) -> None:
+        self._timeline.mark(violation.sequence)
+        super().found(source, violation)
+
+    def checked(self, source: CheckedSource) -> None:
+        terminal = self.terminal
+        timeline, self._timeline = self._timeline, Timeline()
+        if not source.problem:
+            drawn = timeline.draw(terminal.width, terminal.unicode)
+            for line in ["", *drawn, ""] if source.violations else [*drawn, ""]:
+                terminal.line(terminal.clean(line))
+        super().checked(source)
+
+
+class JsonReporter(Reporter):
+    """One JSON object for the run. If sources are named, it has a list with an object for each."""
+
+    def checked(self, source: CheckedSource) -> None:
+        if source.problem:
+            write_error(escaped(self.terminal.conceal(source.problem)))
+
+    def finish(self, sources: Sequence[CheckedSource]) -> None:
+        if self.is_named:
+            files = [self._named(each) for each in sources]
+            self._print({"lawful": all(each.is_lawful for each in sources), "files": files})
+        elif not sources[0].problem:
+            self._print(self._result(sources[0]))
+
+    def _print(self, result: dict[str, Any]) -> None:
         self.terminal.line(json.dumps(result))
 
-    def _print_text(self) -> None:
-        terminal, found = self.terminal, len(self._violations)
-        if self._timeline:
-            drawn = self._timeline.draw(terminal.width, terminal.unicode)
-            for line in ["", *drawn, ""] if found else [*drawn, ""]:
-                terminal.line(terminal.clean(line))
-        events = _count(self.events, "event")
-        if not found:
-            terminal.line(terminal.paint(f"lawful: {events}", "green"))
-            return
-        terminal.line(terminal.paint(f"{_count(found, 'violation')} in {events}", "red"))
-        strict = sum(1 for each in self._violations if each.rule in RULES and not RULES[each.rule].tolerant)
-        if strict and not self._options.tolerant:
-            terminal.note(f"known clients tolerate {strict} of {found}: --tolerant hides those")
+    def _result(self, source: CheckedSource) -> dict[str, Any]:
+        conceal = self.terminal.conceal
+        violations = [
+            {"rule": each.rule, "sequence": each.sequence, "message": conceal(each.message)}
+            for each in source.violations
+        ]
+        return {"lawful": source.is_lawful, "events": source.events, "violations": violations}
+
+    def _named(self, source: CheckedSource) -> dict[str, Any]:
+        result = {"file": self.terminal.conceal(source.name), **self._result(source)}
+        for shown, violation in zip(result["violations"], source.violations, strict=True):
+            shown["line"] = violation.line or None
+        if source.problem:
+            result |= {"lawful": None, "error": self.terminal.conceal(source.problem)}
+        return result
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+REPORTERS: dict[str, type[Reporter]] = {
+    "text": TextReporter,
+    "timeline": TimelineReporter,
+    "json": JsonReporter,
+    "github": GitHubReporter,
+    "junit": JUnitReporter,
+}
+"""The reporter of each format. A timeline is text, with `--timeline`."""

@@ -64,23 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_serve_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the options that override settings of the file; return the group of options for serving."""
-    upstream = parser.add_argument_group("upstream")
+    upstream = add_upstream_options(parser, without_key="the client's own key is passed on")
     add = upstream.add_argument
-    add("--upstream", metavar="URL", help="the upstream's base URL, with or without /v1")
-    add("--preset", metavar="NAME", help="a vendor: sets URL, dialect, quirks and the variable with the key")
-    add(
-        "--dialect",
-        metavar="NAME",
-        choices=sorted(RENDERED),
-        help=f"the upstream's API format (dialect): {', '.join(sorted(RENDERED))} "
-        "(default: the preset's, or chat)",
-    )
-    add(
-        "--api-key-env",
-        metavar="NAME",
-        help="the environment variable with the API key (default: the preset's; without one, the client's "
-        "own key is passed on)",
-    )
     add(
         "--model",
         metavar="NAME",
@@ -113,6 +98,28 @@ def add_serve_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
     )
     add("--metrics", metavar="HOST:PORT", type=_metrics, help="an address of its own for /metrics")
     return serving
+
+
+def add_upstream_options(parser: argparse.ArgumentParser, *, without_key: str) -> argparse._ArgumentGroup:
+    """Add the options that describe an upstream; return their group. `without_key` says what happens if the
+    upstream has no key."""
+    upstream = parser.add_argument_group("upstream")
+    add = upstream.add_argument
+    add("--upstream", metavar="URL", help="the upstream's base URL, with or without /v1")
+    add("--preset", metavar="NAME", help="a vendor: sets URL, dialect, quirks and the variable with the key")
+    add(
+        "--dialect",
+        metavar="NAME",
+        choices=sorted(RENDERED),
+        help=f"the upstream's API format (dialect): {', '.join(sorted(RENDERED))} "
+        "(default: the preset's, or chat)",
+    )
+    add(
+        "--api-key-env",
+        metavar="NAME",
+        help=f"the environment variable with the API key (default: the preset's; without one, {without_key})",
+    )
+    return upstream
 
 
 def _port(text: str) -> int:

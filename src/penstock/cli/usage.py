@@ -119,7 +119,7 @@ _NUMBERS = (
 def _print_table(by: Sequence[Dimension], totals: Sequence[TurnTotals], terminal: Terminal) -> None:
     rows = [[*(terminal.clean(each.group[name]) or "-" for name in by), *_numbers(each)] for each in totals]
     total = _sum(totals)
-    if len(totals) > 1 or not by:
+    if len(totals) > 1:
         rows.append([*("total" if name == by[0] else "" for name in by), *_numbers(total)])
     print_table([*(Column(name, least=_NARROWEST) for name in by), *_NUMBERS], rows, terminal)
     for note in _notes(total):

@@ -55,10 +55,15 @@ def url_of_settings(settings: Settings) -> str:
     return f"{url.replace('http:', 'https:', 1) if settings.tls_cert else url}/v1"
 
 
+def model_of_settings(settings: Settings) -> str:
+    """Return the model that a gateway with these settings lists first, as far as they say."""
+    return settings.default_model or next(iter(settings.models), DEMO)
+
+
 async def ask_gateway(
-    base_url: str, *, model: str = "", key_variable: str = "", key: str = ""
+    base_url: str, *, model: str = "", fallback: str = DEMO, key_variable: str = "", key: str = ""
 ) -> ConnectedGateway:
-    """Ask a gateway for its models. If it cannot be asked, say why in `problem`.
+    """Ask a gateway for its models. If it cannot be asked, say why in `problem`, and use `fallback`.
 
     A gateway that refuses a request without a key gets the usual variable.
     """
@@ -81,7 +86,7 @@ async def ask_gateway(
             problem = f"no gateway is running at {base_url}: start it with `penstock serve`"
         else:
             problem = f"the gateway at {base_url} could not be asked for its models: {error.message}"
-    first = models[0].id if models else DEMO
+    first = models[0].id if models else fallback
     return ConnectedGateway(
         base_url=base_url,
         model=model or first,

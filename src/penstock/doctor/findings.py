@@ -31,7 +31,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     target: str = ""
     """The target that was checked; empty if the check is not about a target."""
     details: Mapping[str, Detail] = {}
-    """The same for programs. The key `outcome` of a probe is `works`, `does not` or `unclear`."""
+    """The same for programs. The key `outcome` of a probe is `works`, `does not work` or `unclear`."""
 
 
 def first_to_fix(findings: Iterable[Finding]) -> Finding | None:

@@ -1,6 +1,6 @@
 """Probes what a model of a target can do, with a few short requests.
 
-Each probe judges by what a client of the gateway would receive. Its outcome is `works`, `does not` or
+Each probe judges by what a client of the gateway would receive. Its outcome is `works`, `does not work` or
 `unclear`, with one sentence that says why.
 """
 
@@ -20,7 +20,7 @@ from penstock.lenient import object_of, read_json, text_of
 from penstock.models.info import ModelFacts
 from penstock.protocol.content import JsonObject
 
-Outcome = Literal["works", "does not", "unclear"]
+Outcome = Literal["works", "does not work", "unclear"]
 
 _ENOUGH = 2048
 """Output tokens: models that think need some before they answer."""
@@ -84,9 +84,9 @@ def _finding(
 ) -> Finding:
     outcome, sentence, fix = judgement.outcome, judgement.sentence, judgement.fix
     unclear: Status = "ok" if probe.if_not == "ok" else "warning"
-    by_outcome: dict[Outcome, Status] = {"works": "ok", "does not": probe.if_not, "unclear": unclear}
+    by_outcome: dict[Outcome, Status] = {"works": "ok", "does not work": probe.if_not, "unclear": unclear}
     status = by_outcome[outcome]
-    if outcome == "does not" and probe.fact and getattr(stated, probe.fact) is False:
+    if outcome == "does not work" and probe.fact and getattr(stated, probe.fact) is False:
         status, fix = "ok", ""
         sentence = f"{sentence}, as the configuration says"
     return Finding(
@@ -109,7 +109,10 @@ _KINDS: dict[str, tuple[Kind, str]] = {
     "authentication_error": ("key", "check the key of the target"),
     "permission_denied": ("key", "check what the key of the target may use"),
     "insufficient_quota": ("key", "check the balance of the account"),
-    "model_not_found": ("model", "choose another model with --model; penstock models lists them"),
+    "model_not_found": (
+        "model",
+        "choose another model with --model; if the target lists this one, check its dialect and base_url",
+    ),
     "upstream_not_found": ("network", "check base_url and dialect of the target"),
     "upstream_invalid": ("configuration", "check dialect and base_url of the target"),
     "upstream_unreachable": ("network", "check base_url, the network and the proxy"),
@@ -135,7 +138,7 @@ def _no_answer(result: ProbeResult, target: str, model: str) -> Finding:
         sentence=f"{model} did not answer, so nothing else was probed: {why}",
         fix=fix,
         target=target,
-        details={"outcome": "does not", "model": model, "code": result.code},
+        details={"outcome": "does not work", "model": model, "code": result.code},
     )
 
 
@@ -166,7 +169,7 @@ async def _streaming(session: ProbeSession) -> Judgement:
             "if answers appear late, look for a proxy that buffers them",
         )
     return Judgement(
-        "does not",
+        "does not work",
         "the whole answer arrived in one piece",
         "check whether the server supports streaming; clients will see nothing until an answer is complete",
     )
@@ -177,7 +180,7 @@ async def _usage(session: ProbeSession) -> Judgement:
     count = first.usage.get("output_tokens")
     if "usage_estimated" in first.diagnostics or not count:
         return Judgement(
-            "does not",
+            "does not work",
             "the upstream reports no usage, so token counts are estimates",
             "if the server has an option to report usage in streams, turn it on",
         )
@@ -214,10 +217,10 @@ async def _tools(session: ProbeSession) -> Judgement:
         return failed
     call = next(iter(asked.items("function_call")), None)
     if call is None:
-        return Judgement("does not", "the model answered without calling the declared function", fix)
+        return Judgement("does not work", "the model answered without calling the declared function", fix)
     arguments = read_json(text_of(call.get("arguments")))
     if call.get("name") != _TOOL["name"] or not isinstance(arguments, dict) or "city" not in arguments:
-        return Judgement("does not", "the model called a function, but not with valid arguments", fix)
+        return Judgement("does not work", "the model called a function, but not with valid arguments", fix)
     output = {"type": "function_call_output", "call_id": call.get("call_id"), "output": _RESULT}
     history = [_QUESTION, *asked.output, output]
     answered = await session.turn(input=history, tools=[_TOOL], max_output_tokens=_ENOUGH)
@@ -248,7 +251,7 @@ async def _reasoning(session: ProbeSession) -> Judgement:
         return Judgement("works", f"{counted(tokens, 'reasoning token')} reported, and no text of it")
     if object_of(result.response.get("reasoning")).get("effort") is None:
         return Judgement("unclear", "no reasoning was received, and this target accepts no effort")
-    return Judgement("does not", "no reasoning was received or reported")
+    return Judgement("does not work", "no reasoning was received or reported")
 
 
 # Structured output
@@ -272,10 +275,10 @@ async def _structured_output(session: ProbeSession) -> Judgement:
         return failed
     value = read_json(result.text)
     if not isinstance(value, dict):
-        return Judgement("does not", "the answer is not a JSON object")
+        return Judgement("does not work", "the answer is not a JSON object")
     label, seat = (value.get(name) for name in _SCHEMA["properties"])
     if len(value) != 2 or not isinstance(label, str) or not isinstance(seat, bool):
-        return Judgement("does not", "the answer is JSON, but does not follow the schema")
+        return Judgement("does not work", "the answer is JSON, but does not follow the schema")
     return Judgement("works", "the answer follows the schema")
 
 
@@ -298,9 +301,9 @@ def _failure(result: ProbeResult, what: str, fix: str = "") -> Judgement | None:
         return None
     message = _short(result.message)
     if result.code in _REFUSALS:
-        return Judgement("does not", f"the upstream refused {what}: {message}", fix)
+        return Judgement("does not work", f"the upstream refused {what}: {message}", fix)
     if result.code == BridgeError.INCOMPLETE_TOOL_CALL:
-        return Judgement("does not", f"a call arrived incomplete or with invalid JSON: {message}", fix)
+        return Judgement("does not work", f"a call arrived incomplete or with invalid JSON: {message}", fix)
     return Judgement("unclear", f"{what} failed: {message}", "try again later")
 
 

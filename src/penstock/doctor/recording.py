@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,13 +13,12 @@ from msgspec import Struct
 from penstock.doctor.findings import Finding
 from penstock.errors import ConfigError
 from penstock.gateway.config.capabilities import with_capabilities
-from penstock.gateway.config.file import load_settings, read_settings
+from penstock.gateway.config.file import read_settings
 from penstock.gateway.settings import DEMO, Settings
+from penstock.shared_file import replace_with_backup
 
 RECORDED = ("tools", "reasoning")
 """The probes whose outcome can be recorded: the words of an override."""
-
-BACKUP = ".bak"
 
 
 class RecordedModel(Struct, frozen=True):
@@ -30,6 +27,14 @@ class RecordedModel(Struct, frozen=True):
     model: str
     limits: str
     is_changed: bool
+
+
+class RecordedAbilities(Struct, frozen=True):
+    """What was recorded."""
+
+    models: tuple[RecordedModel, ...] = ()
+    backup: Path | None = None
+    """The copy of the old file; None if the file did not change."""
 
 
 def abilities_of(findings: Iterable[Finding], settings: Settings) -> dict[tuple[str, str], dict[str, bool]]:
@@ -41,7 +46,7 @@ def abilities_of(findings: Iterable[Finding], settings: Settings) -> dict[tuple[
     found: dict[tuple[str, str], dict[str, bool]] = {}
     for each in findings:
         name, outcome = each.details.get("name"), each.details.get("outcome")
-        if each.id not in RECORDED or outcome not in ("works", "does not") or not isinstance(name, str):
+        if each.id not in RECORDED or outcome not in ("works", "does not work") or not isinstance(name, str):
             continue
         route = settings.route_of(name) if name else None
         if route is not None and route.name != DEMO and route.steps[0].target == each.target:
@@ -51,7 +56,7 @@ def abilities_of(findings: Iterable[Finding], settings: Settings) -> dict[tuple[
 
 def record_abilities(
     path: Path, findings: Iterable[Finding], settings: Settings, environment: Mapping[str, str]
-) -> list[RecordedModel]:
+) -> RecordedAbilities:
     """Write the abilities to the file, after a copy of it was made; return what was recorded.
 
     The new text is read as `serve` would read it before anything is written. Raise `ConfigError` if the file
@@ -66,21 +71,11 @@ def record_abilities(
         changed, limits = with_capabilities(data, model, target, abilities, str(path))
         recorded.append(RecordedModel(model, limits, changed != data))
         data = changed
-    if data != before:
-        read_settings(data.decode("utf-8-sig"), file=str(path), environment=environment)
-        _replace(path.resolve(), data)
-        load_settings(path, environment)
-    return recorded
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Copy the file, then replace it as a whole: a part of a configuration would lock everyone out."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    if data == before:
+        return RecordedAbilities(tuple(recorded))
+    read_settings(data.decode("utf-8-sig"), file=str(path), environment=environment)
     try:
-        shutil.copy2(path, path.with_name(path.name + BACKUP))
-        shutil.copy2(path, temporary)  # for its mode
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
+        backup = replace_with_backup(path, data, before=before)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ConfigError(str(path), 0, f"cannot be written: {error.strerror or error}") from None
+    return RecordedAbilities(tuple(recorded), backup)

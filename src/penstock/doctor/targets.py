@@ -18,7 +18,6 @@ from penstock.errors import (
     NetworkError,
     OpenResponsesError,
     PermissionDeniedError,
-    ProtocolError,
     ServerError,
 )
 from penstock.formatting import counted
@@ -30,11 +29,10 @@ from penstock.net.urls import read_address
 from penstock.suggestions import unknown
 from penstock.upstream.http import listing_config
 from penstock.upstream.keys import KeyRing
+from penstock.upstream.reachability import is_not_an_api
 from penstock.upstream.refused_keys import name_key
 from penstock.upstream.target import UpstreamTarget
 
-_NOT_AN_API = ("redirected", "no_json_document", "invalid_http")
-"""Codes of answers which show that the base URL is not that of an API."""
 _TLS = ("tls_error", "certificate_error")
 
 
@@ -150,7 +148,7 @@ def _reach(state: TargetState) -> Finding:
     if isinstance(error, NetworkError):
         fix = "check base_url, the network and the proxy; if it is your own server, start it"
         return _about(target, "reach", "network", "problem", error.message, fix, stage=state.stage)
-    if isinstance(error, ProtocolError) and error.code in _NOT_AN_API:
+    if error is not None and is_not_an_api(error):
         fix = f"correct base_url of the target {target.name}"
         return _about(target, "reach", "network", "problem", error.message, fix, stage=state.stage)
     if isinstance(error, ServerError):
@@ -168,13 +166,12 @@ def _place(target: UpstreamTarget) -> str:
 
 def _models(state: TargetState, wanted: Sequence[str]) -> Finding:
     target, error = state.target, state.error
-    if state.refused or isinstance(error, (NetworkError, ServerError)):
+    if state.refused or isinstance(error, (NetworkError, ServerError)) or is_not_an_api(error):
         return _about(target, "models", "model", "skipped", "the list of models could not be read")
     if error is not None:
-        status: Status = "skipped" if error.code in _NOT_AN_API else "warning"
         sentence = f"the list of models could not be read: {error.message}"
-        fix = "if requests fail as well, correct base_url" if status == "warning" else ""
-        return _about(target, "models", "model", status, sentence, fix)
+        fix = "if requests fail as well, correct base_url"
+        return _about(target, "models", "model", "warning", sentence, fix)
     ids = [facts.id for facts in state.listed]
     if not ids:
         fix = "load a model in the server, or check what the key may use"

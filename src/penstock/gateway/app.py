@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from penstock.gateway.api.status import SUPPORTED
+from penstock.gateway.api.turn_host import GatewayTurnHost
 from penstock.gateway.api.websocket import Socket
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.gateway import Gateway
@@ -34,6 +35,7 @@ class GatewayApp:
 
     def __init__(self, gateway: Gateway, routes: Routes | None = None) -> None:
         self.gateway = gateway
+        gateway.store.attach(GatewayTurnHost(gateway))
         self._router = self._routes(routes or {})
 
     def _routes(self, more: Routes) -> Router:

@@ -118,9 +118,15 @@ def refusal_for(error: Exception, request_id: str) -> RequestRefused:
         error.__context__ = None
         return error.with_traceback(None)
     if isinstance(error, StoreError):  # its message contains the file's path, which belongs in the log only
-        message = f"the store is not available ({error.code}): try again in a moment"
-        headers = [("retry-after", "2")]
-        return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)
+        return store_unavailable(error.code)
     log_fault(error, request_id)
     message = "internal error in the gateway: look for the id of this request in its log"
     return RequestRefused(500, "internal_error", message, type="server_error")
+
+
+def store_unavailable(code: str = "") -> RequestRefused:
+    """Return the refusal of a request that needs the store while it cannot be reached (decision 34)."""
+    why = f" ({code})" if code else ""
+    message = f"the store is not available{why}: try again in a moment"
+    headers = [("retry-after", "2")]
+    return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)

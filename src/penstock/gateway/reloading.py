@@ -28,7 +28,8 @@ POLL = 0.5
 _FIXED = ("host", "port", "store", "metrics", "workers")
 """Settings that apply only when the gateway starts."""
 
-_Signature = tuple[int, int, int, int] | None
+_Signature = tuple[int, ...] | None
+_UNKNOWN: _Signature = ()
 
 
 class Reloader:
@@ -112,6 +113,7 @@ class FileWatch:
         self._applied = self._seen = _signature(path)
 
     async def run(self) -> None:
+        self._applied = _UNKNOWN  # the file may have changed since the settings were read
         while True:
             await asyncio.sleep(POLL)
             # In a thread: a network file system may take long to respond.
@@ -133,9 +135,10 @@ class FileWatch:
 
 
 def _signature(path: Path) -> _Signature:
-    """Return what changes with the file behind a path, which may be a link; None if there is none."""
+    """Return what changes with the file behind a path, which may be a link; None if there is none. This
+    includes its permissions: a file that could not be read is read again when they are repaired."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev

@@ -200,6 +200,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        why = why.partition(" (while attempting")[0]  # Python's text repeats the address
         raise CannotListen(f"cannot listen on {host} port {port}: {why}") from None
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import PenstockError, StoreError
 from penstock.formatting import counted
 from penstock.gateway.settings import Limits
 from penstock.gateway.telemetry.logs import log
-from penstock.store import IN_MEMORY, open_store
+from penstock.store import IN_MEMORY, hold_store, open_shared_store, open_store
 from penstock.store.contract import Store
 
 NONE = "none"
@@ -20,6 +20,8 @@ NAME = "responses.sqlite"
 PRUNE_EVERY = 600.0
 """Seconds."""
 _DAY = 86_400
+_MOST_FILES = 20
+"""How many private gateways can have a file at the same time."""
 
 
 # Which store
@@ -32,8 +34,10 @@ async def open_gateway_store(where: str, environment: Mapping[str, str], *, is_w
     If another gateway uses the default file, fall back to a bounded in-memory store and log a warning:
     starting a second gateway to try something must not require a file name.
     """
-    if where == NONE or is_worker:
+    if where == NONE:
         return await open_store(IN_MEMORY)
+    if is_worker:
+        return await open_shared_store(where or default_path(environment))
     try:
         return await open_store(where or default_path(environment))
     except StoreError as error:
@@ -46,15 +50,22 @@ async def open_gateway_store(where: str, environment: Mapping[str, str], *, is_w
         return await open_store(IN_MEMORY)
 
 
-@asynccontextmanager
-async def prepare_shared_store(where: str, environment: Mapping[str, str]) -> AsyncIterator[None]:
-    """Create and migrate the store for several workers, end interrupted turns, and keep the store locked
-    against other gateways while this is active. Raise `StoreError` if that is not possible."""
-    store = await open_store(where or default_path(environment))
-    try:
+def own_files(where: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the files for the store of a private gateway: the usual one, and those that take its place while
+    other gateways use it. All of them are in one folder, so they share its secret."""
+    if where == NONE or "://" in where:
+        return [where]
+    usual = Path(where).expanduser() if where else default_path(environment)
+    names = [usual.name, *(f"{usual.stem}-{number}{usual.suffix}" for number in range(2, _MOST_FILES + 1))]
+    return [str(usual.parent / name) for name in names]
+
+
+@contextmanager
+def hold_gateway_store(where: str, environment: Mapping[str, str]) -> Iterator[None]:
+    """Prepare the store for several workers, and keep other gateways away while this is active. Raise
+    `StoreError` if that is not possible."""
+    with hold_store(where or default_path(environment)):
         yield
-    finally:
-        await store.aclose()
 
 
 def secret_folder(where: str, environment: Mapping[str, str]) -> Path | None:

@@ -173,13 +173,25 @@ class Proxy(Struct, frozen=True):
 
 
 def proxy_for(address: Address, override: str | None, environment: Mapping[str, str]) -> Proxy | None:
-    """Return the proxy for an address. An override applies to every host; an empty one means no proxy."""
+    """Return the proxy for an address. An override applies to every host; an empty one means no proxy.
+
+    If the value of a variable is no proxy, the message of the error begins with the variable's name.
+    """
     if override is not None:
         return read_proxy(override) if override else None
     if is_loopback(address.host) or _is_excepted(address, proxy_variable("no_proxy", environment)):
         return None
-    found = proxy_variable(f"{address.scheme}_proxy", environment) or proxy_variable("all_proxy", environment)
-    return read_proxy(found) if found else None
+    for name in (f"{address.scheme}_proxy", "all_proxy"):
+        if found := proxy_variable(name, environment):
+            return _proxy_of_variable(found, name if environment.get(name) else name.upper())
+    return None
+
+
+def _proxy_of_variable(url: str, variable: str) -> Proxy:
+    try:
+        return read_proxy(url)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{variable}: {error.message}", code=error.code, param=variable) from None
 
 
 def proxy_variable(name: str, environment: Mapping[str, str]) -> str:

@@ -8,7 +8,8 @@ is not written yet, `interrupted` ends turns whose process died.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,6 +30,23 @@ async def open_store(where: str | Path, *, clock: Clock = time.time) -> Store:
     as failed (ask G8).
     """
     return await _backend(where, _STORES)(where, clock)
+
+
+async def open_shared_store(where: str | Path, *, clock: Clock = time.time) -> Store:
+    """Open a store as one of several workers; raise `StoreError` if that is not possible. A file must be held
+    for them (`hold_store`)."""
+    return await _backend(where, _SHARED)(where, clock)
+
+
+@contextmanager
+def hold_store(where: str | Path) -> Iterator[None]:
+    """Prepare a store for the workers of this machine, and keep other gateways away while this is active.
+    Raise `StoreError` if that is not possible."""
+    release = _backend(where, _HOLDS)(where)
+    try:
+        yield
+    finally:
+        release()
 
 
 def open_archive(where: str | Path) -> StoreArchive:
@@ -63,6 +81,18 @@ async def _open_sqlite(where: str | Path, clock: Clock) -> Store:
     return await open_sqlite_store(where, clock=clock)
 
 
+async def _open_shared_sqlite(where: str | Path, clock: Clock) -> Store:
+    from penstock.store.sqlite.shared import open_shared_sqlite_store
+
+    return await open_shared_sqlite_store(where, clock=clock)
+
+
+def _hold_sqlite(where: str | Path) -> Callable[[], None]:
+    from penstock.store.sqlite.shared import hold_file
+
+    return hold_file(where).release
+
+
 def _open_sqlite_archive(where: str | Path) -> StoreArchive:
     from penstock.store.sqlite.archive import SqliteArchive
 
@@ -80,6 +110,8 @@ _STORES: dict[str, Callable[[str | Path, Clock], Awaitable[Store]]] = {
     "": _open_sqlite,
 }
 """By URL scheme; a path has none."""
+_SHARED: dict[str, Callable[[str | Path, Clock], Awaitable[Store]]] = {"": _open_shared_sqlite}
+_HOLDS: dict[str, Callable[[str | Path], Callable[[], None]]] = {"": _hold_sqlite}
 _ARCHIVES: dict[str, Callable[[str | Path], StoreArchive]] = {"": _open_sqlite_archive}
 _USES: dict[str, Callable[[str | Path], bool]] = {"memory": lambda _: False, "": _is_sqlite_in_use}
 

@@ -94,7 +94,8 @@ class Backend(Protocol):
     async def prune_ledger(self, *, older_than: float) -> int: ...
 
     async def aclose(self) -> list[str]:
-        """Write what is waiting, and close; return the ids of turns that could not be written."""
+        """Write what is waiting, and close; return the ids of turns that could not be written. If several
+        workers share the store, this one leaves: turns that it still runs are orphans."""
 
 
 # For stores that several workers share
@@ -136,7 +137,8 @@ class WorkerBackend(Protocol):
 
     async def settle_orphans(self, code: str) -> int:
         """Settle the records of the ledger that workers with an expired lease have opened, as failed with
-        this code, and forget these workers; return the number of records."""
+        this code, except those of running turns, which have been taken over. Forget these workers and the
+        keys that they hold. Return the number of records."""
 
     async def owner(self, tenant: str, id: str) -> str | None:
         """Return the worker that runs a turn; None if it is not running."""
@@ -147,9 +149,11 @@ class WorkerBackend(Protocol):
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         """Mark a running turn as to be cancelled, and return its worker; None if it is not running."""
 
+    async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
+        """Reserve a key for a worker; return None, or the data of the living worker that holds it."""
+
+    async def release(self, tenant: str, key: str, worker: str) -> None: ...
+
     async def start(self, tenant: str, id: str, token: str) -> bool:
         """Record that the upstream of a turn may be called from now on; return False if the turn has been
         taken over."""
-
-    async def leave(self, worker: str) -> None:
-        """Remove a worker, which has no running turns any more."""

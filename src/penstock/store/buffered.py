@@ -164,8 +164,18 @@ class BufferedStore(Generic[Writer]):
                 log_lost(running.opened.id, "given_up", "is lost: too much data is waiting to be written")
                 self._writer.lose(running)
 
+    @property
+    def is_unavailable(self) -> bool:
+        return False
+
     def attach(self, host: TurnHost) -> None:
         """Do nothing: no other worker shares this store."""
+
+    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:  # noqa: ARG002
+        return None
+
+    async def release(self, tenant: str, key: str) -> None:
+        """Do nothing: no other worker could hold it."""
 
     async def start(self, id: str) -> bool:
         return id in self._turns
@@ -186,7 +196,7 @@ class BufferedStore(Generic[Writer]):
 
     async def _interrupted(self, stored: StoredResponse) -> StoredResponse:
         """Return a response whose end could not be written and was discarded."""
-        log = [event async for event in self.events(stored.tenant, stored.id)]
+        log = await self._stored_log(stored.tenant, stored.id)
         end = end_interrupted(stored.id, stored.response, log).end
         return replace(stored, status=end.status, response=end.response)
 
@@ -213,6 +223,18 @@ class BufferedStore(Generic[Writer]):
             for event in some:
                 after = event.sequence
                 yield event
+
+    async def events_so_far(self, tenant: str, id: str) -> list[LoggedEvent]:
+        found = await self._stored_log(tenant, id)
+        running = self._turn(tenant, id)
+        last = found[-1].sequence if found else -1
+        return found + ([event for event in running.events if event.sequence > last] if running else [])
+
+    async def _stored_log(self, tenant: str, id: str) -> list[LoggedEvent]:
+        log: list[LoggedEvent] = []
+        while some := await self._backend.events(tenant, id, log[-1].sequence if log else -1):
+            log += some
+        return log
 
     async def traces(self, tenant: str, id: str) -> list[Trace]:
         running = self._turn(tenant, id)

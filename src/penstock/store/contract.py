@@ -174,9 +174,10 @@ class TurnHost(Protocol):
     def followed(self, tenant: str, id: str, is_followed: bool) -> None:
         """Note whether clients of other workers follow a turn of this worker."""
 
-    def start(self, turn: Opened) -> bool:
-        """Run a background turn that was stored by a worker that died before it called an upstream. Return
-        False if that is not possible: the turn then ends as failed."""
+    async def start(self, turn: Opened, last_sequence: int) -> bool:
+        """Run a background turn that was stored by a worker that died before it called an upstream.
+        `last_sequence` is the last event in its log. Return False if that is not possible: the turn then ends
+        as failed."""
 
 
 class Store(Ledger, Protocol):
@@ -186,8 +187,20 @@ class Store(Ledger, Protocol):
     when the change could not be written.
     """
 
+    @property
+    def is_unavailable(self) -> bool:
+        """Whether nothing can be stored at present that other workers must know (decision 34). A store of
+        one process keeps it in memory instead."""
+
     def attach(self, host: TurnHost) -> None:
         """Let a host run the turns of this worker, if several workers share the store."""
+
+    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:
+        """Reserve a key for this worker until it releases it or dies; return None, or the data of the worker
+        that holds it."""
+
+    async def release(self, tenant: str, key: str) -> None:
+        """Give back a key that this worker holds."""
 
     # Running turns
 
@@ -262,6 +275,9 @@ class Store(Ledger, Protocol):
 
         A gap between two sequence numbers shows where events were dropped (`StoredResponse.dropped`).
         """
+
+    async def events_so_far(self, tenant: str, id: str) -> list[LoggedEvent]:
+        """Return the log as far as it is known here, without waiting for more."""
 
     async def traces(self, tenant: str, id: str) -> list[Trace]: ...
 

@@ -76,7 +76,7 @@ class StoreKeeper:
     """Writes a turn to a store. `verdict` returns the verdict on a response when it ends, as JSON; `context`
     returns what identifies the input that it answers (`reasoning_memory.context_of`). `on_open` is called
     when the turn can be read from the store. With `cache`, the reasoning is remembered there and not in the
-    store."""
+    store. `stored_until` is set for a turn that is in the store already, with its events up to this one."""
 
     logs_all = True
 
@@ -90,12 +90,14 @@ class StoreKeeper:
         context: Callable[[], str] = str,
         cache: ReasoningCache | None = None,
         on_open: Callable[[], None] = lambda: None,
+        stored_until: int | None = None,
     ) -> None:
         self._store, self._opened, self._context = store, opened, context
         self._clock, self._verdict = clock, verdict
         self._cache, self._on_open = cache, on_open
         self._traces: list[Trace] = []
-        self._is_open = False
+        self._is_open = stored_until is not None
+        self._stored_until = -1 if stored_until is None else stored_until
         self._unsettled = 0
         """Bytes of events since the last wait for the store."""
         self._unfinished: tuple[Sequence[Event], asyncio.Task[Sequence[Event]]] | None = None
@@ -180,6 +182,8 @@ class StoreKeeper:
         now, ends_item = self._clock(), False
         logged = []
         for event, data in zip(events, json, strict=True):
+            if event.sequence_number <= self._stored_until:
+                continue
             logged.append(LoggedEvent(event.sequence_number, now, data))
             self._unsettled += len(data)
             ends_item = ends_item or event.type == ITEM_DONE

@@ -8,6 +8,7 @@ same budget.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, Protocol
@@ -214,9 +215,12 @@ def position_of(cursor: str) -> tuple[float, str]:
     """Return the start and the id of the last turn of the page before; raise `ValueError`."""
     started_at, _, id = cursor.partition("_")
     try:
-        return float(started_at), id
+        position = float(started_at), id
     except ValueError:
-        raise ValueError("the cursor is not one that an earlier page returned") from None
+        position = math.nan, ""
+    if not (math.isfinite(position[0]) and id):
+        raise ValueError("the cursor is not one that an earlier page returned")
+    return position
 
 
 def hour_of(time: float) -> int:

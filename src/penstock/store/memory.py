@@ -156,8 +156,18 @@ class MemoryStore(MemoryLedger):
             await self.add_items(turn.tenant, turn.conversation_id, (*turn.input, *end.output))
         return True
 
+    @property
+    def is_unavailable(self) -> bool:
+        return False
+
     def attach(self, host: TurnHost) -> None:
         """Do nothing: no other worker shares this store."""
+
+    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:  # noqa: ARG002
+        return None
+
+    async def release(self, tenant: str, key: str) -> None:
+        """Do nothing: no other worker could hold it."""
 
     async def start(self, id: str) -> bool:
         return id in self._running
@@ -188,6 +198,10 @@ class MemoryStore(MemoryLedger):
             for event in some:
                 after = event.sequence
                 yield event
+
+    async def events_so_far(self, tenant: str, id: str) -> list[LoggedEvent]:
+        found = self._find(tenant, id)
+        return found.events[:] if found is not None else []
 
     async def traces(self, tenant: str, id: str) -> list[Trace]:
         found = self._find(tenant, id)

@@ -49,7 +49,7 @@ class PeerTimes(Struct, frozen=True, kw_only=True):
     """Seconds between two looks into the store, whatever messages say."""
 
 
-class Message(Struct, frozen=True, array_like=True):
+class WorkerMessage(Struct, frozen=True, array_like=True):
     """What one worker tells another. Old and new workers run side by side during an upgrade: a field may
     only be added at the end, with a default, and an unknown kind is ignored."""
 
@@ -69,12 +69,13 @@ Kind = Literal["watch", "unwatch", "news", "cancel"]
 class Bus(Protocol):
     """Carries messages between workers. Nothing here waits, and everything may be lost."""
 
-    carries_events: bool
-    """Whether messages may be large."""
+    most_bytes: int
+    """The largest message that may contain events; 0: none may, and an owner says only that there are
+    some."""
 
     def listen(self, worker: str, receive: Callable[[bytes], None], changed: Callable[[], None]) -> None:
-        """Pass the messages to this worker on. `changed` is called when something may have changed that no
-        message will tell: the bus lost its connection, or it has no messages at all."""
+        """Pass the messages to this worker on. `changed` is called when messages may have been lost: the bus
+        was disconnected for a while."""
 
     def send(self, worker: str, data: bytes) -> None: ...
 
@@ -142,6 +143,7 @@ class Peers:
         self._contact_since: float | None = None
         """Since when every renewal has succeeded."""
         self._task: asyncio.Task[None] | None = None
+        self._adopting: set[asyncio.Task[None]] = set()
         self._wake_up = asyncio.Event()
 
     async def start(self) -> None:
@@ -151,16 +153,20 @@ class Peers:
         self._bus.listen(self.worker, self._receive, self._something_changed)
         self._task = asyncio.create_task(self._run())
 
+    @property
+    def has_contact(self) -> bool:
+        """Whether the store could be reached at the last look."""
+        return self._contact_since is not None
+
     def attach(self, host: TurnHost) -> None:
         self._host = host
 
     async def aclose(self) -> None:
+        """Stop looking after turns. The backend removes this worker when it is closed."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.gather(self._task, *self._adopting, return_exceptions=True)
         await self._bus.aclose()
-        with suppress(StoreError):
-            await self._backend.leave(self.worker)
 
     # Turns of other workers
 
@@ -223,7 +229,7 @@ class Peers:
 
     def logged(self, id: str, events: Sequence[LoggedEvent]) -> None:
         """Send new events to the workers that follow a turn, if the bus carries them."""
-        if not self._watchers or not self._bus.carries_events or (running := self._turns.get(id)) is None:
+        if not self._watchers or not self._bus.most_bytes or (running := self._turns.get(id)) is None:
             return
         key = running.opened.tenant, id
         if key not in self._watchers:
@@ -271,7 +277,10 @@ class Peers:
     # Messages
 
     def _send(self, worker: str, kind: Kind, key: Key, events: Sequence[LoggedEvent] = ()) -> None:
-        self._bus.send(worker, _encoder.encode(Message(kind, self.worker, *key, list(events))))
+        data = _encoder.encode(WorkerMessage(kind, self.worker, *key, list(events)))
+        if events and len(data) > self._bus.most_bytes:  # the receiver reads the store instead
+            data = _encoder.encode(WorkerMessage(kind, self.worker, *key))
+        self._bus.send(worker, data)
 
     def _receive(self, data: bytes) -> None:
         try:
@@ -303,7 +312,7 @@ class Peers:
                 self._host.followed(*key, True)
         is_new = worker not in self._watchers[key]
         self._watchers[key][worker] = self._loop.time() + WATCH_FOR
-        if is_new and self._bus.carries_events and running.events:
+        if is_new and self._bus.most_bytes and running.events:
             self._send(worker, "news", key, running.events)  # they may not be in the store yet
 
     def _cancel(self, key: Key) -> None:
@@ -374,12 +383,14 @@ class Peers:
                 "a worker died: one of its turns was taken over",
                 extra=_fields(WORKER_LOST, response_id=orphan.turn.id),
             )
-            await self._adopt(orphan)
+            task = asyncio.create_task(self._adopt(orphan))
+            self._adopting.add(task)
+            task.add_done_callback(self._adopting.discard)
         await self._backend.settle_orphans(WORKER_LOST)
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Message)
+_decoder = msgspec.msgpack.Decoder(WorkerMessage)
 
 
 def _is_claimed(running: TurnBuffer) -> bool:

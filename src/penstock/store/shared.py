@@ -37,6 +37,7 @@ class SharedStore(BufferedStore[BatchWriter]):
         times: PeerTimes,
     ) -> None:
         super().__init__(backend, writer, clock)
+        self._shared = backend
         self._peers = Peers(worker, backend, bus, writer.turns, adopt=self._adopt, times=times)
         self._host: TurnHost | None = None
         writer.on_written = self._peers.written
@@ -45,6 +46,16 @@ class SharedStore(BufferedStore[BatchWriter]):
     async def join(self) -> None:
         """Join the other workers; raise `StoreError` if the store cannot be reached."""
         await self._peers.start()
+
+    @property
+    def is_unavailable(self) -> bool:
+        return self._writer.is_failing or not self._peers.has_contact
+
+    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:
+        return await self._shared.hold(tenant, key, self._peers.worker, data)
+
+    async def release(self, tenant: str, key: str) -> None:
+        await self._shared.release(tenant, key, self._peers.worker)
 
     def attach(self, host: TurnHost) -> None:
         self._host = host
@@ -131,17 +142,14 @@ class SharedStore(BufferedStore[BatchWriter]):
         running.mark_stored()
         running.stored_sequence = orphan.last_sequence
         self._turns[turn.id] = running
-        if turn.is_background and not orphan.is_started and self._host is not None and self._host.start(turn):
-            return
-        log: list[LoggedEvent] = []
-        while some := await self._backend.events(turn.tenant, turn.id, log[-1].sequence if log else -1):
-            log += some
+        if turn.is_background and not orphan.is_started and self._host is not None:  # noqa: SIM102
+            if await self._host.start(turn, orphan.last_sequence):
+                return
+        log = await self._stored_log(turn.tenant, turn.id)
         interrupted = end_interrupted(turn.id, turn.response, log, self._clock(), code=WORKER_LOST)
         self.log(turn.id, interrupted.events)
         await self.close(turn.id, interrupted.end)
 
     async def aclose(self) -> list[str]:
-        try:
-            return await super().aclose()
-        finally:
-            await self._peers.aclose()
+        await self._peers.aclose()
+        return await super().aclose()

@@ -51,6 +51,7 @@ INTERRUPTIONS = {
 """The error codes of recovered responses, with their messages (decision 33)."""
 
 _CREATED, _FAILED = "response.created", "response.failed"
+_IN_PROGRESS = "response.in_progress"
 _ITEM_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
 
 Json = dict[str, Any]
@@ -87,6 +88,17 @@ def recover(
     }
     events.append({"type": _FAILED, "response": failed})
     return Recovered(failed, [_numbered(event, last + place) for place, event in enumerate(events, 1)])
+
+
+def current_snapshot(first_snapshot: bytes, log: Iterable[tuple[int, bytes]]) -> Json:
+    """Return a response that still runs, as its log shows it so far."""
+    output, snapshot = RecoveredOutput(), _read(first_snapshot)
+    for _, data in log:
+        event = _read(data)
+        output.feed(event)
+        if event.get("type") == _IN_PROGRESS:
+            snapshot = event["response"]
+    return {**snapshot, "output": output.items}
 
 
 def _numbered(event: Json, sequence: int) -> Json:

@@ -185,6 +185,15 @@ class Attempts:
         self._retried = 0
         self._refused: tuple[str, ...] = ()
 
+    @property
+    def untried(self) -> tuple[Candidate, ...]:
+        """The targets that are left, the preferred one first."""
+        return tuple(self._untried)
+
+    def exclude(self, candidate: Candidate) -> None:
+        """Do not use a target; there must be another."""
+        self._untried.remove(candidate)
+
     def first(self) -> Attempt:
         return self._next_target()
 

@@ -12,8 +12,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from penstock.client.client import OpenResponsesClient
-from penstock.dialects.presets import example_models
-from penstock.errors import AuthenticationError, NetworkError, PenstockError
+from penstock.dialects.presets import PRESETS, example_models
+from penstock.errors import (
+    AuthenticationError,
+    NetworkError,
+    PenstockError,
+    ProtocolError,
+)
 from penstock.models.listing import read_listing
 from penstock.protocol.content import JsonObject
 from penstock.upstream.http import listing_config
@@ -24,6 +29,9 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.:/@+-]{0,199}", re.ASCII)
 
 LIMIT = 5.0
 """Seconds for an answer. A server on this machine answers in milliseconds, a vendor within a second."""
+
+_NOT_AN_API = ("redirected", "no_json_document", "invalid_http")
+"""Codes of answers which show that the base URL is not that of an API."""
 
 
 class TargetStatus(Struct, frozen=True, kw_only=True):
@@ -60,7 +68,10 @@ async def check_target(target: UpstreamTarget, *, limit: float = LIMIT) -> Targe
     except AuthenticationError as error:
         problem = _refused(target, error.status)
         return TargetStatus(target=name, problem=problem, is_refused=True)
-    except (PenstockError, OSError, ValueError):
+    except (PenstockError, OSError, ValueError) as error:
+        if is_not_an_api(error) and not target.preset:
+            problem = "has no list of models at its address, but a web page or something else: check base_url"
+            return TargetStatus(target=name, problem=problem)
         # It answers, but has no list that can be read. Some vendors have none, or not for every key.
         return TargetStatus(target=name)
     return TargetStatus(
@@ -68,11 +79,23 @@ async def check_target(target: UpstreamTarget, *, limit: float = LIMIT) -> Targe
     )
 
 
+def unset_variable(target: UpstreamTarget) -> str:
+    """Return the variable that would have the target's key, if it is known and not set."""
+    row = PRESETS.get(target.preset)
+    is_used = row is not None and row.key_variable and target.missing_key == f"set {row.key_variable}"
+    return row.key_variable if row is not None and is_used and not target.keys else ""
+
+
 def by_preference(preset: str, listed: Sequence[str]) -> tuple[str, ...]:
     """Return the models of a target, the ones to try first in front. A vendor's list may begin with old
     models, so its examples come first; without a list, they are all that is known."""
     examples = example_models(preset)
     return tuple(dict.fromkeys([*(name for name in examples if name in listed), *listed])) or examples
+
+
+def is_not_an_api(error: Exception | None) -> bool:
+    """Return whether an error shows that the base URL is wrong."""
+    return isinstance(error, ProtocolError) and error.code in _NOT_AN_API
 
 
 def _refused(target: UpstreamTarget, status: int | None) -> str:

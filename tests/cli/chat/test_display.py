@@ -86,6 +86,16 @@ def test_thinking_is_folded_shown_or_hidden(
     assert stage.terminal.lines == lines
 
 
+def test_thinking_that_is_shown_is_wrapped_at_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch, thinking="full")
+    monkeypatch.setenv("COLUMNS", "20")
+    for piece in ("I ponder this ques", "tion for a while.\n"):
+        stage.display.part(ThinkingPart(piece))
+    stage.display.part(TextPart("Yes."))
+    stage.display.finish()
+    assert stage.terminal.lines == ["I ponder this", "question for a", "while.", "Yes."]
+
+
 def test_thinking_without_text_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Encrypted thinking has no text."""
     stage = Stage(monkeypatch)

@@ -8,7 +8,7 @@ from penstock.cli.chat.markdown_inline import MAX_SPAN, Span, read_spans
 
 
 def marked(spans: list[Span]) -> str:
-    return "".join(f"<{';'.join(codes)}>{text}</>" if codes else text for text, codes in spans)
+    return "".join(f"<{';'.join(span.codes)}>{span.text}</>" if span.codes else span.text for span in spans)
 
 
 CASES = [

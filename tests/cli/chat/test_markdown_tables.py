@@ -59,7 +59,7 @@ def test_short_and_long_rows_and_escaped_bars_are_allowed() -> None:
 
 def test_the_header_is_bold() -> None:
     made = MarkdownTable("| *a* |", "|---|", unicode=True)
-    assert made.flush()[0] == Span("a", ("1", "3"))
+    assert made.flush()[0] == Span("a", ("1", "3"), is_verbatim=True)
 
 
 def test_a_long_table_is_written_before_it_ends() -> None:

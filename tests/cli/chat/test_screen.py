@@ -27,6 +27,12 @@ def test_a_status_line_is_shortened_and_erased_by_other_output(monkeypatch: pyte
     assert terminal.text == "\r\033[Kwaiting for a long…\r\033[Kready\r\033[KHello"
 
 
+def test_a_sentence_is_wrapped_at_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = use_terminal(monkeypatch, columns=20)
+    Screen().sentence("the upstream returned HTTP 502", "red")
+    assert terminal.text == "the upstream\n  returned HTTP 502\n"
+
+
 def test_empty_text_leaves_the_status_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = use_terminal(monkeypatch, columns=20)
     screen = Screen()

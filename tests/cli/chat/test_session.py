@@ -78,7 +78,7 @@ def test_a_second_ctrl_c_during_a_turn_drops_the_question(
 def test_an_error_is_explained_and_the_session_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     overflow = ContextOverflowError("x", limit_tokens=1000)
     _, terminal = session(monkeypatch, FakeChat(overflow, "Fine."), "long", "short")
-    assert "limit is 1,000 tokens): /undo removes the last exchange, /clear starts a new" in terminal.text
+    assert "limit is 1,000 tokens): /undo removes\n  the last exchange, /clear starts a new" in terminal.text
     assert "Fine." in terminal.text
 
 

@@ -46,8 +46,24 @@ def test_what_was_found_is_shown_with_numbers(
     assert title == "Found:"
     assert first == "   1  Ollama     http://127.0.0.1:11434/v1, 2 models"
     assert second.endswith("Anthropic  ANTHROPIC_API_KEY, 5 models")
-    assert "OPENAI_API_KEY, cannot be reached: for some" in third
-    assert len(third) <= 80
+    assert third == "   3  OpenAI     OPENAI_API_KEY, which cannot be reached now"
+
+
+def test_what_was_found_fits_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    questions(monkeypatch).show(FOUND)
+    assert max(map(len, capsys.readouterr().out.splitlines())) == 50
+
+
+def test_a_mistyped_model_gets_a_suggestion(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions(monkeypatch, "gema3", "nothing-like-it", "1").default_model(FOUND)
+    printed = capsys.readouterr().out
+    assert "There is no such model; did you mean gemma3?" in printed
+    assert "There is no such model; type a number or a name from the list." in printed
 
 
 @pytest.mark.parametrize(

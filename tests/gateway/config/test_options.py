@@ -128,6 +128,35 @@ def test_options_that_cannot_work_name_the_option(options: dict[str, Any], words
     assert "sk-" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "text", "environment", "source"),
+    [
+        ({"host": "0.0.0.0"}, "", {}, "--host"),
+        ({}, "", {"PENSTOCK_HOST": "0.0.0.0"}, "PENSTOCK_HOST"),
+        ({}, '[server]\nhost = "0.0.0.0"\n', {}, "penstock.toml: server.host"),
+    ],
+)
+def test_an_address_that_needs_keys_is_reported_with_its_source(
+    tmp_path: Path, options: dict[str, Any], text: str, environment: dict[str, str], source: str
+) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text(text)
+    with pytest.raises(OptionError, match=f"{source} 0.0.0.0: anyone who can reach"):
+        settings_from(ServeOptions(**options), path, environment)
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_an_invalid_proxy_variable_is_not_an_error_of_the_file_or_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_file: bool
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:1")
+    path = tmp_path / "penstock.toml"
+    path.write_text('[targets.far]\nbase_url = "https://far.example/v1"\n')
+    options = ServeOptions() if has_file else ServeOptions(upstream="https://far.example/v1")
+    with pytest.raises((ConfigError, OptionError), match=r"^HTTPS_PROXY: a socks5 proxy is not supported"):
+        settings_from(options, path if has_file else None, {})
+
+
 def test_with_keys_the_gateway_may_be_exposed(tmp_path: Path) -> None:
     path = tmp_path / "penstock.toml"
     path.write_text(f'[[keys]]\nname = "a"\nhash = "sha256:{"ab" * 32}"\n')

@@ -73,6 +73,16 @@ def test_a_counter_takes_only_what_can_be_added(value: float) -> None:
     assert read(metrics, "penstock_heartbeats_total") == {(): 3}
 
 
+def test_a_total_is_the_sum_over_other_labels() -> None:
+    metrics = Metrics()
+    for route, status in (("responses", "200"), ("responses", "404"), ("models", "404")):
+        metrics.count("penstock_requests_total", 2, route=route, status=status)
+    assert metrics.total("penstock_requests_total") == 6
+    assert metrics.total("penstock_requests_total", status="404") == 4
+    assert metrics.total("penstock_requests_total", status="404", route="models") == 2
+    assert metrics.total("penstock_requests_total", status="500") == 0
+
+
 @given(st.lists(st.floats(0, 1e9, allow_subnormal=False), max_size=20))
 def test_the_buckets_of_a_histogram_add_up(seconds: list[float]) -> None:
     metrics = Metrics()

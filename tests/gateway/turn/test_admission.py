@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
@@ -13,11 +14,11 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.demo.upstream import DemoUpstream
-from penstock.errors import StoreError
+from penstock.errors import NetworkError, StoreError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from penstock.gateway.services import Services
-from penstock.gateway.settings import DEMO, ClientKey, Settings
+from penstock.gateway.settings import DEMO, ClientKey, Limits, Settings
 from penstock.gateway.turn.admission import LEFT_OUT, Admission, cost_of, exceeded_refusal, share_of
 from penstock.gateway.turn.verdict import Verdict
 from penstock.models.info import ModelFacts, Prices
@@ -26,7 +27,10 @@ from penstock.store.ledger import Budget, Exceeded, KeyLimits, TurnFilter, TurnR
 from penstock.store.memory import MemoryStore
 from penstock.store.sqlite.store import open_sqlite_store
 from penstock.tokens.counter import TokenCounter
-from tests.gateway.in_process import SLOW, Caller, call
+from penstock.upstream.attempts import Attempts, Candidate
+from penstock.upstream.target import Upstream
+from tests.gateway.fake_upstreams import FakeUpstream, answer
+from tests.gateway.in_process import SLOW, Caller, call, chain
 from tests.gateway.websocket_client import Conversation
 from tests.store.builders import Clock
 from tests.store.ledger_records import NOON, started
@@ -176,6 +180,27 @@ def test_a_turn_over_a_websocket_has_a_record_and_a_refusal_is_an_error_envelope
     in_gateway(settings_with(KeyLimits(requests_per_minute=1)), check, clock)
 
 
+def test_a_turn_that_only_warms_up_a_websocket_has_a_record_and_reserves_nothing() -> None:
+    async def check(gateway: Gateway) -> None:
+        [key] = gateway.services.settings.keys
+        conversation = Conversation(gateway, key, KEY)
+        for _ in range(2):
+            assert (await conversation.turn(model="demo", generate=False))[-1]["type"] == "response.completed"
+        [refused] = await conversation.turn(model="demo", generate=False)
+        assert (refused["status"], refused["error"]["code"]) == (429, "rate_limit_exceeded")
+        first, second = await records(gateway)
+        assert (first.outcome, first.closer, first.target) == ("completed", "gateway", "")
+        assert (first.reserved_tokens, first.input_tokens, first.cost) == (0, 0, 0.0)
+        assert second.ended_at is not None
+        assert metric_sum(gateway, "penstock_turns_total", 'key="alice"') == 2
+        assert gateway.running() == 0
+        conversation.task.cancel()
+        await asyncio.gather(conversation.task, return_exceptions=True)
+
+    limits = KeyLimits(requests_per_minute=2, budgets=(Budget(10, "tokens", "day"),))
+    in_gateway(settings_with(limits), check)
+
+
 def test_a_key_that_expires_on_an_open_websocket_begins_no_more_turns() -> None:
     clock = Clock(NOON)
 
@@ -202,6 +227,11 @@ def test_cached_input_has_its_own_price() -> None:
     assert cost_of(verdict, Prices(1.0, 10.0, 0.5)) == pytest.approx(0.6 + 0.2 + 1.0)
     assert cost_of(verdict, Prices(1.0, 10.0)) == pytest.approx(1.0 + 1.0)
     assert cost_of(replace(verdict, cached_tokens=2_000_000), Prices(1.0, 0.0, 0.5)) == pytest.approx(0.5)
+    written = replace(verdict, cache_write_tokens=200_000)
+    assert cost_of(written, Prices(1.0, 10.0, 0.5, 2.0)) == pytest.approx(0.4 + 0.2 + 0.4 + 1.0)
+    assert cost_of(written, Prices(1.0, 10.0, 0.5)) == cost_of(verdict, Prices(1.0, 10.0, 0.5))
+    full = replace(written, cached_tokens=1_000_000)
+    assert cost_of(full, Prices(1.0, 0.0, 0.5, 2.0)) == pytest.approx(0.5)
 
 
 # Limits
@@ -275,13 +305,46 @@ def test_a_budget_in_dollars_needs_a_price() -> None:
             store=gateway.store,
             local=gateway.local_ledger,
             listing=gateway.services.listing_for({}),
-            target=("elsewhere", "m"),
+            attempts=Attempts(
+                [Candidate(FakeUpstream("elsewhere"), "m")], retries=0, wait_budget=0.0, random=lambda: 0.0
+            ),
             clock=gateway.clock,
         )
         with pytest.raises(Exception, match="price of the model 'm' is not known"):
             await admission.admit()
 
     in_gateway(settings_with(limits), unpriced)
+
+
+@pytest.mark.parametrize("is_priced", [True, False])
+def test_a_budget_in_dollars_reserves_for_the_dearest_target_and_uses_none_without_a_price(
+    is_priced: bool,
+) -> None:
+    def priced(model: str, price: float) -> Override:
+        return Override(model, ModelFacts(id=model, prices=Prices(price, price)))
+
+    async def check(gateway: Gateway) -> None:
+        first, second = (
+            FakeUpstream("a", NetworkError("gone", phase="connect")),
+            FakeUpstream("b", answer("Hello.")),
+        )
+        known: dict[str, Upstream] = {DEMO: DemoUpstream(pace=0), "a": first, "b": second}
+        gateway.services = Services(gateway.services.settings, known, gateway.metrics, TokenCounter())
+        answered = await ask(gateway, model="m")
+        [record] = await records(gateway)
+        if is_priced:
+            assert answered.status == 200
+            assert record.reserved_cost == pytest.approx(record.reserved_tokens * 20 / 1e6)
+            assert 0 < (record.cost or 0.0) <= record.reserved_cost
+        else:
+            assert (answered.status, second.requests) == (502, [])
+            assert record.reserved_cost == pytest.approx(record.reserved_tokens * 2 / 1e6)
+
+    upstreams = FakeUpstream("a"), FakeUpstream("b")
+    key = settings_with(KeyLimits(budgets=(Budget(1.0, "cost", "day"),))).keys
+    overrides = [priced("m-at-a", 2.0), *([priced("m-at-b", 20.0)] if is_priced else [])]
+    limits = Limits(retries=0)
+    in_gateway(chain(*upstreams, keys=key, overrides=tuple(overrides), limits=limits), check)
 
 
 @pytest.mark.parametrize(
@@ -354,3 +417,40 @@ def test_a_store_that_hangs_does_not_hang_the_request(monkeypatch: pytest.Monkey
         assert gateway.running() == 0
 
     in_gateway(settings_with(KeyLimits(budgets=(Budget(10**9, "tokens", "day"),))), check)
+
+
+def test_a_turn_that_the_ledger_admits_too_late_is_recorded_as_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.gateway.turn.admission.PATIENCE", 0.01)
+
+    async def run() -> None:
+        path, settings = tmp_path / "store.db", settings_with(KeyLimits(concurrent_turns=1))
+        store = await open_sqlite_store(path, clock=Clock(NOON))
+        gateway = Gateway(settings, store=store, clock=Clock(NOON))
+        gateway.services = Services(settings, {DEMO: DemoUpstream(pace=0)}, gateway.metrics, TokenCounter())
+        other = sqlite3.connect(path, isolation_level=None)
+        try:
+            other.execute("BEGIN EXCLUSIVE")
+            running = Caller(gateway, headers=AUTHORIZED, input=SLOW, stream=True, store=False)
+            await running.runs()
+            refused = await ask(gateway)
+            other.execute("ROLLBACK")
+            await store.totals(TurnFilter(), ())  # what waited for the file is written before the turn ends
+            await running.task
+            assert refused.status == 429
+            assert sorted((each.outcome, each.code) for each in await records(gateway)) == [
+                ("completed", ""),
+                ("refused", "rate_limit_exceeded"),
+            ]
+            totals = {each.group["outcome"]: each for each in await store.totals(TurnFilter(), ("outcome",))}
+            assert totals["completed"].output_tokens == running.response["usage"]["output_tokens"]
+            for outcome in totals:
+                assert metric_sum(gateway, "penstock_turns_total", f'outcome="{outcome}"') == 1
+            window = [each.id for each in gateway.local_ledger.recent("alice", 0.0)]
+            assert window == [running.id]  # a refused request does not count
+        finally:
+            other.close()
+            await gateway.aclose()
+
+    asyncio.run(run())

@@ -60,7 +60,7 @@ async def end(
     assert claim.earlier is not None
     closed = Closed(status=status, response=response, verdict=msgspec.json.encode({"code": verdict}))
     await store.close(claim.earlier.id, closed)
-    keys.release(claim)
+    await keys.release(claim)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_a_refused_request_passes_its_key_to_one_of_those_that_wait() -> None:
         waiting = [asyncio.create_task(keys.claim(LOCAL, "key", BODY, follows=True)) for _ in range(2)]
         await asyncio.sleep(0)
         assert isinstance(first, Claim)
-        keys.release(first)
+        await keys.release(first)
         done, pending = await asyncio.wait(waiting, timeout=1, return_when=asyncio.FIRST_COMPLETED)
         assert (len(done), len(pending)) == (1, 1)
         second = done.pop().result()
         assert isinstance(second, Claim)
-        keys.release(second)
+        await keys.release(second)
         assert isinstance(await pending.pop(), Claim)
 
     run(test)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from tests.gateway.running import Running
@@ -17,7 +18,8 @@ def workers_of(running: Running) -> list[int]:
 def children_of(pid: int) -> list[int]:
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
+        with suppress(FileNotFoundError):  # threads come and go
+            found += map(int, (task / "children").read_text().split())
     return sorted(found)
 
 
@@ -31,7 +33,9 @@ def is_alive(pid: int) -> bool:
 
 
 def end(pid: int, number: int) -> None:
-    os.kill(pid, number)
+    """Send a signal to a process that may have ended already."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def answered_by(running: Running) -> set[int]:

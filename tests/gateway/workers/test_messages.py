@@ -13,6 +13,7 @@ from penstock.gateway.workers.messages import (
     PROTOCOL,
     CountedByWorker,
     Drain,
+    FromWorker,
     StartWorker,
     WorkerEnds,
     WorkerReady,
@@ -58,8 +59,10 @@ def test_settings_arrive_as_they_were_sent() -> None:
 
 
 def test_messages_of_any_size_arrive_in_order_and_then_the_end() -> None:
-    large = {"penstock_requests_total": [((f"route-{number}", "200"), 1.0) for number in range(50_000)]}
-    sent = [WorkerReady(), CountedByWorker(Counted(counters=large)), WorkerEnds(3)]
+    large: dict[str, list[tuple[tuple[str, ...], float]]] = {
+        "penstock_requests_total": [((f"route-{number}", "200"), 1.0) for number in range(50_000)]
+    }
+    sent: list[FromWorker] = [WorkerReady(), CountedByWorker(Counted(counters=large)), WorkerEnds(3)]
 
     async def talk() -> None:
         ours, theirs = socket.socketpair()

@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +20,7 @@ from penstock.errors import StoreError
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.server import listen
 from penstock.gateway.settings import Settings
+from penstock.gateway.storage import hold_gateway_store
 from penstock.gateway.workers import worker as module
 from penstock.gateway.workers.messages import (
     PROTOCOL,
@@ -47,11 +48,14 @@ SETTINGS = Settings(log_level="error")
 
 
 @pytest.fixture(autouse=True)
-def _process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Keep what a worker does to its process away from the tests."""
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    with hold_gateway_store("", os.environ):
+        yield
 
 
 class Supervised:
@@ -101,7 +105,7 @@ def test_what_it_counts_is_sent_once() -> None:
     async def count() -> None:
         async with supervised() as worker:
             assert (await worker.get("/healthz"))[0] == 200
-            found = {}
+            found: dict[str, list[tuple[tuple[str, ...], float]]] = {}
             for _ in range(2):
                 worker.link.send(Collect())
                 while not (answer := await worker.expect(CountedByWorker)).is_answer:

@@ -24,7 +24,7 @@ def test_every_field_of_a_record_is_a_column(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "store.db") as file:
         columns = [row[1] for row in file.execute("PRAGMA table_info(turns)")]
     file.close()
-    assert columns == [*TurnRecord.__struct_fields__, "search"]
+    assert columns == [*TurnRecord.__struct_fields__, "search", "worker"]
 
 
 def test_a_turn_of_a_killed_process_is_settled_when_the_store_is_opened(tmp_path: Path) -> None:

@@ -43,7 +43,16 @@ def test_a_file_of_the_first_format_starts_with_the_time_of_its_newest_row(tmp_p
         with sqlite3.connect(path) as file:
             file.execute("DROP TABLE store_time")
             file.execute("ALTER TABLE responses DROP COLUMN accent")
-            for table in ("recent", "turns", "turn_hours", "turn_days", "tenant_days"):
+            for table in (
+                "recent",
+                "turns",
+                "turn_hours",
+                "turn_days",
+                "tenant_days",
+                "workers",
+                "running",
+                "held_keys",
+            ):
                 file.execute(f"DROP TABLE {table}")
             file.execute("PRAGMA user_version = 1")
         clock.now += 40 * DAY

@@ -152,7 +152,7 @@ def why_swappable(one: Event, two: Event) -> str:
 
 
 def why_swappable_with_heartbeat(other: Event) -> str:
-    closing = ("_text.done", "refusal.done", "arguments.done", "input.done", "part.done")
+    closing = ("_text.done", "reasoning.done", "refusal.done", "arguments.done", "input.done", "part.done")
     if item_of(other) is not None and other["type"].endswith(closing):
         return "the end of a text or a part does not change the snapshot"
     return ""

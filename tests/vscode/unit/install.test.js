@@ -85,6 +85,18 @@ test('pip installs the wheel that comes with the extension, with exact token cou
   assert.ok(calls().at(-2).endsWith(`${PIP} ${wheel}[tokens]`), calls().at(-2));
 });
 
+test('where the exact token counts cannot be installed, the rest is', { skip }, async (t) => {
+  const folder = folderOf(t);
+  const calls = pythons(t, folder, 'case "$*" in *tokens*) echo no Rust; exit 1;; esac');
+  withProgress(t, cancellation().token);
+  const wheel = packed(folder);
+  await createEnvironment(path.join(folder, 'storage'), wheel, log());
+  assert.deepEqual(
+    calls().slice(-3).map((call) => call.split(' ').at(-1)),
+    [`${wheel}[tokens]`, wheel, '--version'],
+  );
+});
+
 test('the setting replaces the wheel that comes with the extension', { skip }, async (t) => {
   const folder = folderOf(t);
   const calls = pythons(t, folder, 'exit 0');

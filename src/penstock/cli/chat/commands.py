@@ -22,7 +22,7 @@ _MAX_MODELS = 30
 KEYS = (
     ("Ctrl-C", "stop the answer; twice at the prompt: quit"),
     ("Ctrl-D", "quit"),
-    ("\\ at the end of a line", "continue on the next line; pasted text may have many lines"),
+    ("\\ at the end of a line", "continue on the next line; pasting also works"),
     ("@picture.png", "send the image with the message"),
     ("Tab, ↑", "complete commands, models and paths; earlier messages"),
 )

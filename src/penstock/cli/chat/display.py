@@ -8,9 +8,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from penstock.cli.chat.markdown import MarkdownRenderer
+from penstock.cli.chat.markdown import MarkdownRenderer, painted
+from penstock.cli.chat.markdown_inline import DIM, Span
 from penstock.cli.chat.prompt import Prompt
 from penstock.cli.chat.screen import Screen
+from penstock.cli.chat.word_wrap import WordWrap
 from penstock.cli.terminal_text import one_line, safe, shortened
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from penstock.provider.loop import Listener
@@ -43,7 +45,10 @@ class TurnDisplay(Listener):
         self._always, self._allow_all = always, allow_all
         self._asking, self._interrupted = asking, interrupted
         self._clock = clock
-        self._markdown = MarkdownRenderer(coloured=screen.coloured, unicode=screen.unicode)
+        self._markdown = MarkdownRenderer(
+            coloured=screen.coloured, unicode=screen.unicode, width=lambda: screen.width
+        )
+        self._thoughts = WordWrap(lambda: screen.width)
         self._dots = "…" if screen.unicode else "..."
         self._fold = _Fold()
         self._busy = "waiting"
@@ -114,9 +119,13 @@ class TurnDisplay(Listener):
             return
         self._fold.add(text)
         if self._thinking == "full":
-            self._screen.write(self._screen.paint(safe(text), "dim"))
+            self._write_thoughts(self._thoughts.feed([Span(safe(text), (DIM,))]))
         else:
             self.tick()
+
+    def _write_thoughts(self, spans: list[Span]) -> None:
+        codes = (DIM,) if self._screen.coloured else ()
+        self._screen.write("".join(painted(Span(span.text, codes)) for span in spans))
 
     def _end_thinking(self) -> None:
         if not self._fold.is_open:
@@ -124,6 +133,7 @@ class TurnDisplay(Listener):
         if self._fold.words and self._thinking == "folded":
             self._screen.line(f"thought ({self._fold.summary(self._clock())})", "dim")
         elif self._thinking == "full":
+            self._write_thoughts(self._thoughts.end())
             self._screen.fresh_line()
         self._fold.is_open = False
 

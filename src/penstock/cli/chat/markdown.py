@@ -2,17 +2,19 @@
 
 The output depends only on the text, not on how it is split into pieces. So the start of a line is buffered
 until its kind is known, an inline marker until its closing marker arrives (`markdown_inline.py`), a table
-until it is complete (`markdown_tables.py`); everything else is written at once. Lines are not wrapped: the
-terminal does that, also after its width changes.
+until it is complete (`markdown_tables.py`), and a word until its end (`word_wrap.py`); everything else is
+written at once. Lines of code and tables are not wrapped: the terminal does that.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.cli.chat.markdown_inline import BOLD, CODE, DIM, MAX_SPAN, UNDERLINE, Span, read_spans
 from penstock.cli.chat.markdown_tables import LONGEST_ROW, MarkdownTable, is_delimiter, is_row
+from penstock.cli.chat.word_wrap import WordWrap
 from penstock.cli.terminal_text import safe
 
 _QUOTE = re.compile(r" {0,3}> ?")
@@ -47,11 +49,15 @@ class _Fence(NamedTuple):
 
 
 class MarkdownRenderer:
-    """Convert text, in pieces, to terminal output. Without colour the text stays unchanged."""
+    """Convert text, in pieces, to terminal output. Without colour the text stays unchanged; without `width`,
+    lines are not wrapped."""
 
-    def __init__(self, *, coloured: bool = True, unicode: bool = True) -> None:
+    def __init__(
+        self, *, coloured: bool = True, unicode: bool = True, width: Callable[[], int] | None = None
+    ) -> None:
         self._coloured = coloured
         self._unicode = unicode
+        self._wrap = WordWrap(width) if width else None
         self._reset()
 
     def _reset(self) -> None:
@@ -78,7 +84,7 @@ class MarkdownRenderer:
             spans += self._read(is_complete=bool(newline))
             if newline:
                 spans += self._end_line()
-        return "".join(map(_painted, spans))
+        return "".join(map(painted, self._wrap.feed(spans) if self._wrap else spans))
 
     def end(self) -> str:
         """Return the buffered output and reset the renderer."""
@@ -86,7 +92,9 @@ class MarkdownRenderer:
         if self._header is not None or self._table is not None:
             spans += self._end_table()
         self._reset()
-        return "".join(map(_painted, spans))
+        if self._wrap:
+            spans = [*self._wrap.feed(spans), *self._wrap.end()]
+        return "".join(map(painted, spans))
 
     def _end_line(self) -> list[Span]:
         is_table_row = self._codes is None  # which has its own newline
@@ -107,7 +115,7 @@ class MarkdownRenderer:
         if self._codes is None:  # a buffered table row
             return spans
         if self._codes == (CODE,):
-            read, length = [Span(self._rest, (CODE,))] if self._rest else [], len(self._rest)
+            read, length = [_code(self._rest)] if self._rest else [], len(self._rest)
         else:
             read, length = read_spans(self._rest, is_complete, self._before, self._codes)
         self._before = self._rest[length - 1 : length] or self._before
@@ -129,7 +137,7 @@ class MarkdownRenderer:
         if may_close and fence.is_closed_by(line):
             self._fence = None
             return [Span(line, (DIM,))]
-        return [*self._quote_bars(fence.quotes), *([Span(line, (CODE,))] if line else [])]
+        return [*self._quote_bars(fence.quotes), *([_code(line)] if line else [])]
 
     def _begin(self, is_complete: bool) -> list[Span] | None:
         """Detect the kind of the line and return its start; None while the kind is unknown."""
@@ -195,9 +203,13 @@ class MarkdownRenderer:
         return [Span("│ " if self._unicode else "> ", (DIM,))] * count
 
 
+def _code(text: str) -> Span:
+    return Span(text, (CODE,), is_verbatim=True)
+
+
 def _text_line(line: str) -> list[Span]:
     return [*read_spans(line, True)[0], Span("\n")]
 
 
-def _painted(span: Span) -> str:
+def painted(span: Span) -> str:
     return f"\033[{';'.join(span.codes)}m{span.text}\033[0m" if span.codes else span.text

@@ -25,6 +25,8 @@ class Span(NamedTuple):
 
     text: str
     codes: tuple[str, ...] = ()
+    is_verbatim: bool = False
+    """Whether it is code or part of a table, whose lines are never wrapped."""
 
 
 class _Found(NamedTuple):

@@ -53,7 +53,7 @@ class MarkdownTable:
             if is_first and number == 0:
                 spans.append(Span(self._cross.join(self._line * width for width in self._widths), (DIM,)))
                 spans.append(Span("\n"))
-        return spans
+        return [span._replace(is_verbatim=True) for span in spans]
 
     def _row(self, row: list[_Cell]) -> list[Span]:
         spans: list[Span] = []

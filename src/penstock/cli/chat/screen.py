@@ -1,6 +1,6 @@
 """Write to a terminal: streamed text, separate lines, and a status line that is updated in place.
 
-The width is read each time a line must fit, so that resizing works; otherwise the terminal wraps lines.
+The width is read each time a line must fit, so that resizing works.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 
 from penstock.cli.terminal import Terminal
 from penstock.cli.terminal_text import safe, shortened
+from penstock.formatting import wrapped
 
 _STYLES = {"bold": "1", "dim": "2", "cyan": "36", "red": "31", "yellow": "33"}
 
@@ -44,6 +45,11 @@ class Screen:
         """Write a separate line."""
         self.fresh_line()
         self._put((self.paint(text, style) if style else text) + "\n")
+
+    def sentence(self, text: str, style: str) -> None:
+        """Write sentences on lines of their own, wrapped at words."""
+        for line in wrapped(text, self.width, "  "):
+            self.line(line, style)
 
     def status(self, text: str) -> None:
         """Show a status line, cut so that it does not wrap. Any other output removes it."""

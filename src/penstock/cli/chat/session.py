@@ -111,7 +111,7 @@ class Session:
             else:
                 self._ask(self._question(line))
         except UsageError as error:
-            self.screen.line(one_line(str(error)), "red")
+            self.screen.sentence(one_line(str(error)), "red")
 
     def _question(self, text: str) -> list[MessagePart]:
         text, images = mentioned_images(text)
@@ -180,7 +180,7 @@ class Session:
             return
         if turn.error is not None:
             message = explain_error(turn.error, self.chat.endpoint, self.chat.model, shorten=_SHORTEN)
-            self.screen.line(message, "red")
+            self.screen.sentence(message, "red")
         elif turn.answer is not None and turn.answer.stopped == "cancelled":
             note = "" if turn.is_in_transcript else "; the question was not added to the conversation"
             self.screen.line(f"stopped{note}", "yellow")

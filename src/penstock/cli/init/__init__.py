@@ -175,12 +175,12 @@ def _try(text: str, path: Path, tried: Sequence[tuple[str, FoundUpstream]], term
     with logged_to():
         trials = asyncio.run(try_models(settings, [model for model, _ in tried]))
     for trial, (_, upstream) in zip(trials, tried, strict=True):
+        said = one_line(trial.text, 40)
+        result = f'answered "{said}"' if said else "answered"
         if trial.problem:
-            result = terminal.paint(f"failed: {one_line(trial.problem, 300)}", "red")
-        else:
-            said = one_line(trial.text, 40)
-            result = terminal.paint(f'answered "{said}"' if said else "answered", "green")
-        terminal.line(f"{terminal.clean(f'{upstream.title}: {trial.model}')} {result}")
+            result = f"failed: {one_line(trial.problem, 300)}"
+        sentence = terminal.clean(f"{upstream.title}: {trial.model} {result}")
+        terminal.wrapped(sentence, "  ", colour="red" if trial.problem else "green")
     return not any(trial.problem for trial in trials)
 
 

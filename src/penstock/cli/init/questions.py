@@ -11,11 +11,14 @@ from penstock.cli.terminal import Terminal
 from penstock.cli.terminal_text import shortened
 from penstock.formatting import counted
 from penstock.gateway.config.starter import StarterModel, starter_models
+from penstock.suggestions import near_names
 from penstock.upstream.discovery import FoundUpstream
 from penstock.upstream.reachability import PLAIN_NAME
 
 _WIDTH = 80
+"""Columns. A terminal may have fewer."""
 _MOST_SHOWN = 9
+_NO_MODEL = "type a number or a name from the list."
 _SEPARATOR = re.compile(r"[,\s]+")
 
 
@@ -59,7 +62,9 @@ class Questions:
             answer = self._ask("A number or the name of a model; Enter for 1: ")
             if found := _model(answer, shown, models, upstreams):
                 return found
-            self._say("There is no such model: type a number or a name from the list.")
+            listed = [name for each in upstreams for name in each.models]
+            near = " or ".join(near_names(answer, listed))
+            self._say(f"There is no such model; {f'did you mean {near}?' if near else _NO_MODEL}")
 
     def may_spend(self, vendors: Sequence[FoundUpstream]) -> bool:
         """Ask whether these vendors may be tried."""
@@ -89,13 +94,13 @@ class Questions:
         width = min(max(len(name) for name, _ in rows), 44)
         for number, (name, details) in enumerate(rows, 1):
             line = f"  {number:>2}  {shortened(name, width):<{width}}  {details}"
-            self._say(self._terminal.clean(shortened(line, _WIDTH)))
+            self._say(self._terminal.clean(shortened(line, min(self._terminal.width, _WIDTH))))
 
 
 def _details(upstream: FoundUpstream) -> str:
     where = upstream.base_url if upstream.is_local else upstream.key_variable
     if upstream.problem:
-        return f"{where}, {upstream.problem}"
+        return f"{where}, which cannot be reached now"
     return f"{where}, {counted(len(upstream.models), 'model')}"
 
 

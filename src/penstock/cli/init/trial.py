@@ -35,8 +35,8 @@ class Trial(Struct, frozen=True, kw_only=True):
 async def try_models(settings: Settings, models: Sequence[str], *, limit: float = LIMIT) -> list[Trial]:
     """Send a streamed request to each model, all at the same time."""
     settings = replace(settings, limits=replace(settings.limits, retries=0))
-    async with private_gateway(settings) as url:
-        config = ClientConfig(f"{url}/v1", retries=0, resumes=0)
+    async with private_gateway(settings) as private:
+        config = ClientConfig(f"{private.url}/v1", retries=0, resumes=0)
         async with OpenResponsesClient(config) as client:
             return await asyncio.gather(*(_try(client, model, limit) for model in models))
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
+from penstock.errors import StoreError
 from penstock.gateway.api.retrieve import accented, stream_response
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.http.exchange import ClientRequest, Exchange
 from penstock.gateway.refusals import refusal_for
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared
-from penstock.gateway.turn.run import admit_turn, close_turn, run_turn
-from penstock.gateway.turn.verdict import conclude
+from penstock.gateway.turn.run import admit_turn, refuse_turn, run_turn
+from penstock.gateway.turn.stop_reasons import TAKEN_OVER
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode
@@ -73,16 +75,33 @@ async def _run(
     except Exception as error:
         # A turn that cannot be stored is refused: after a crash it would be lost without a trace.
         refused = refusal_for(error, exchange.request_id)
-        _refuse(gateway, prepared, refused)
+        refuse_turn(gateway, prepared, refused)
         accepted.set_result(refused)
         return
     accepted.set_result(prepared.machine.snapshot)
-    await run_turn(gateway, prepared, LogOutlet(prepared), exchange)
+    await run_accepted(gateway, prepared, exchange)
 
 
-def _refuse(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -> None:
-    verdict = prepared.verdict
-    verdict.outcome, verdict.closer = "refused", "gateway"
-    verdict.status, verdict.code = refused.status, refused.code
-    conclude(verdict, prepared.machine.snapshot, prepared.watch)
-    close_turn(gateway, prepared)
+async def run_accepted(gateway: Gateway, prepared: Prepared, exchange: ClientRequest) -> None:
+    """Run a turn that is in the store and in the ledger. Before its upstream is called, the store must know
+    that it will be: if this worker dies, the turn must not be started again (decision 33)."""
+    is_ours = False
+    try:
+        is_ours = await _is_started(gateway, prepared.turn.id)
+    finally:
+        if not is_ours:  # another worker has taken it over
+            prepared.turn.stop(TAKEN_OVER)
+        await run_turn(gateway, prepared, LogOutlet(prepared), exchange)
+
+
+async def _is_started(gateway: Gateway, id: str) -> bool:
+    """Record the start of a turn; wait for the store if it cannot be reached, unless the gateway stops."""
+    while not gateway.is_draining:
+        with suppress(StoreError):
+            return await gateway.store.start(id)
+        await asyncio.sleep(_RETRY)
+    return True
+
+
+_RETRY = 1.0
+"""Seconds between attempts to record a start."""

@@ -26,7 +26,7 @@ from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.compaction import CompactionCodec
 from penstock.gateway.turn.idempotency import Claim
 from penstock.gateway.turn.json_outlet import JsonOutlet
-from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare
+from penstock.gateway.turn.prepare import Prepared, StoredStart, diagnostics_header, prepare
 from penstock.gateway.turn.requests import read_request
 from penstock.gateway.turn.run import run_turn
 from penstock.gateway.turn.stopwatch import Stopwatch
@@ -69,10 +69,13 @@ def prepare_any(
     *,
     error_event: bool = True,
     claim: Claim | None = None,
+    stored: StoredStart | None = None,
 ) -> Prepared:
     """Prepare a turn. If the input ends with a trigger, its only output is a compaction."""
     prepare_turn = prepare_compaction if wants_compaction(resolved.request) else prepare
-    return prepare_turn(gateway, exchange, key, resolved, watch, error_event=error_event, claim=claim)
+    return prepare_turn(
+        gateway, exchange, key, resolved, watch, error_event=error_event, claim=claim, stored=stored
+    )
 
 
 def prepare_compaction(
@@ -84,6 +87,7 @@ def prepare_compaction(
     *,
     error_event: bool = True,
     claim: Claim | None = None,
+    stored: StoredStart | None = None,
 ) -> Prepared:
     """Prepare a turn whose only output is a compaction. It is run like any other."""
     request, sealer = resolved.request, gateway.sealer
@@ -95,7 +99,15 @@ def prepare_compaction(
     codec = CompactionCodec(seal, lambda item: opened(sealer, tenant_of(key), item))
     summarising = replace(resolved, request=_summary_request(request))
     return prepare(
-        gateway, exchange, key, summarising, watch, summary=codec, error_event=error_event, claim=claim
+        gateway,
+        exchange,
+        key,
+        summarising,
+        watch,
+        summary=codec,
+        error_event=error_event,
+        claim=claim,
+        stored=stored,
     )
 
 

@@ -53,7 +53,7 @@ async def create_response(gateway: Gateway, exchange: Exchange, key: ClientKey |
             exchange.abort()
     finally:
         if claim is not None:
-            gateway.idempotency.release(claim)
+            await gateway.idempotency.release(claim)
 
 
 def _outlet(exchange: Exchange, prepared: Prepared) -> StreamOutlet | JsonOutlet:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock.dialects.client_rules import with_permitted_citations
-from penstock.fairness import WorkSlice
+from penstock.fairness import WorkSlice, run_heavy
 from penstock.gateway.api.log_stream import LogStream
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
@@ -31,7 +31,7 @@ from penstock.store.contract import RUNNING, Store, StoredItem, StoredResponse
 from penstock.store.keeper import not_durable
 from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.permissions import ORDER, Permissions, includes
-from penstock.stream.recovery import RESTARTED
+from penstock.stream.recovery import INTERRUPTIONS, current_snapshot
 
 
 async def get_response(
@@ -62,8 +62,11 @@ async def cancel_response(
 ) -> None:
     """Cancel a running response; return an ended one unchanged, so that cancelling is idempotent (ask F3)."""
     stored = await _find(gateway, key, response_id)
-    if stored.status in RUNNING and (turn := gateway.turns.find(stored.tenant, stored.id)) is not None:
-        turn.stop(CANCELLED)
+    if stored.status in RUNNING:
+        if (turn := gateway.turns.find(stored.tenant, stored.id)) is not None:
+            turn.stop(CANCELLED)
+        else:
+            await gateway.store.cancel(stored.tenant, stored.id)  # another worker runs it
         async for _ in gateway.store.events(stored.tenant, stored.id):
             pass  # until the log ends
         stored = await gateway.store.get(stored.tenant, stored.id) or stored
@@ -118,10 +121,19 @@ async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredRespo
     stored = await gateway.store.get(tenant_of(key), id)
     if stored is None:
         raise _unknown(id)
-    if stored.status in RUNNING and (turn := gateway.turns.find(stored.tenant, id)) is not None:
+    if stored.status not in RUNNING:
+        return stored
+    if (turn := gateway.turns.find(stored.tenant, id)) is not None:
         now = _still_running(turn.snapshot)
         return replace(stored, status=now.status, response=encode(now))
-    return stored
+    return await _running_elsewhere(gateway.store, stored)
+
+
+async def _running_elsewhere(store: Store, stored: StoredResponse) -> StoredResponse:
+    """Return a response that another worker runs as its log shows it at present."""
+    log = [(logged.sequence, logged.data) for logged in await store.events_so_far(stored.tenant, stored.id)]
+    now = await run_heavy(sum(len(data) for _, data in log), current_snapshot, stored.response, log)
+    return replace(stored, status=now["status"], response=msgspec.json.encode(now))
 
 
 def _still_running(now: Response) -> Response:
@@ -264,7 +276,7 @@ def _last_event(
     if end is not None:
         return end if stored.is_durable else replace(end, response=not_durable(end.response))
     response = _response_of(stored)
-    is_interrupted = response.error is not None and response.error.code == RESTARTED
+    is_interrupted = response.error is not None and response.error.code in INTERRUPTIONS
     if stored.status in RUNNING or not (is_interrupted or stored.dropped):
         return None
     # The log is shorter than what was sent, and the numbers of lost events are not used again. It is unknown

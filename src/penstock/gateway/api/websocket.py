@@ -41,9 +41,9 @@ from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared
 from penstock.gateway.turn.requests import check_request
-from penstock.gateway.turn.run import run_turn
+from penstock.gateway.turn.run import admit_turn, close_turn, run_turn
 from penstock.gateway.turn.stopwatch import Stopwatch
-from penstock.gateway.turn.verdict import Verdict
+from penstock.gateway.turn.verdict import Verdict, conclude
 from penstock.net.server.channels import ChannelClosed, SocketChannel
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.items import Item
@@ -321,11 +321,10 @@ class Socket:
         outlet = SocketOutlet(self._channel, accent, prepared.keeper, prepared.verdict, lane.stream_id)
         if self._is_disconnected:
             return True  # during the lookup of its history, when there was no turn to stop
+        prepared.verdict.stream = True
         if given.generate is False:
-            outlet.write(_warmed_up(prepared))
-            await outlet.flush()
+            await _warm_up(gateway, prepared, outlet, exchange)
         else:
-            prepared.verdict.stream = True
             await run_turn(gateway, prepared, outlet, exchange, partial(self._watch, lane))
         snapshot = prepared.machine.snapshot
         if outlet.is_refused or snapshot.status == "failed":
@@ -354,8 +353,22 @@ class Socket:
         return self._cache.find(id)
 
 
+async def _warm_up(
+    gateway: Gateway, prepared: Prepared, outlet: SocketOutlet, exchange: SocketExchange
+) -> None:
+    """Run a turn that does not call the model: Codex opens a connection with one. It is in the ledger."""
+    prepared.admission.reserve_nothing()
+    await admit_turn(gateway, prepared, exchange)
+    try:
+        outlet.write(_warmed_up(prepared))
+        await outlet.flush()
+    finally:
+        prepared.verdict.closer = "gateway"
+        conclude(prepared.verdict, prepared.machine.snapshot, prepared.watch)
+        close_turn(gateway, prepared)
+
+
 def _warmed_up(prepared: Prepared) -> list[Event]:
-    """Return the events of a turn that does not call the model: Codex opens a connection with one."""
     machine = prepared.machine
     events = machine.start()
     for each in prepared.turn.known:

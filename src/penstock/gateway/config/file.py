@@ -145,6 +145,9 @@ def read_settings(text: str, *, file: str, environment: Mapping[str, str]) -> Se
         try:
             HttpUpstream(target)  # finds errors that depend on the environment, such as an invalid proxy
         except InvalidRequestError as error:
+            if error.code == "unsupported_proxy":  # a variable is wrong, not the file
+                variable, _, message = error.message.partition(": ")
+                raise ConfigError(variable, 0, message) from None
             problems.add(("targets", target.name), error.message)
     problems.raise_any()
     return settings

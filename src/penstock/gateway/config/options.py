@@ -71,9 +71,10 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
     elif options.models:
         raise OptionError("--model needs an upstream: add --upstream URL or --preset NAME")
     if is_exposed(settings):
+        source = changed["host"][1] if "host" in changed else f"{file}: server.host"
         raise OptionError(
-            f"--host {settings.host}: anyone who can reach this machine could use the gateway and its keys. "
-            "Create a key first: penstock keys create NAME"
+            f"{source} {settings.host}: anyone who can reach this machine could use the gateway and its "
+            "keys. Create a key first: penstock keys create NAME"
         )
     check_metrics_address(settings)
     if settings.workers != 1 and settings.store == NONE:
@@ -172,7 +173,8 @@ def _target(options: ServeOptions, environment: Mapping[str, str]) -> UpstreamTa
     try:
         HttpUpstream(target)  # reports errors here instead of at the first request
     except InvalidRequestError as error:
-        raise OptionError(f"--upstream: {error.message}") from None
+        is_of_a_variable = error.code == "unsupported_proxy"
+        raise OptionError(error.message if is_of_a_variable else f"--upstream: {error.message}") from None
     return target
 
 

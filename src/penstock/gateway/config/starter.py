@@ -64,9 +64,9 @@ def starter_file(
 
 _HEAD = """\
 # The settings of a Penstock gateway, written by `penstock init`.
-# docs/configuration.md describes all settings. `penstock config check` checks
-# this file; a running gateway reloads it on SIGHUP. It contains no secrets, only
-# the names of the environment variables that have them.
+# docs/configuration.md describes all settings, and `penstock config check` checks
+# this file. A running gateway applies changes within about a second. The file
+# contains no secrets, only the names of the environment variables that have them.
 #
 # For completion and checks in editors (Even Better TOML, Taplo), write the schema
 # with `penstock config schema > penstock.schema.json`, and begin this file with:

@@ -31,7 +31,10 @@ async def complete(
     """Return the complete request. `weight` is the request's own (`fairness.weight_of`), `local` the history
     of its WebSocket connection. Raise `RequestRefused` if the key may not use the model."""
     check_model(key, str(request.model))
-    tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
+    tenant = tenant_of(key)
+    # A request that does not need the store goes on without it (decision 34).
+    needs_store = request.store is not False or not gateway.store.is_unavailable
+    reasoning = (gateway.reasoning, gateway.store) if needs_store else (gateway.reasoning,)
     resolved = await resolve(gateway.store, tenant, request, local, reasoning, weight)
     run: FunctionRunner = partial(run_heavy, resolved.weight)
     expanded, diagnostics = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)

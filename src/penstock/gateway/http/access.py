@@ -120,7 +120,7 @@ def client_key_of(settings: Settings, headers: Mapping[str, str]) -> str:
     """
     for token in _tokens(headers):
         # A removed key of ours, or a key of another gateway, is not for the upstream either.
-        if _find_key(settings, token) is None and not KEY.fullmatch(token):
+        if not KEY.fullmatch(token) and _find_key(settings, token) is None:
             return token
     return ""
 

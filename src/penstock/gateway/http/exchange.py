@@ -41,6 +41,26 @@ class ClientRequest:
         self._channel.abort()
 
 
+class ClientlessChannel:
+    """The channel of a turn that no client of this process has requested. See `ClientChannel`."""
+
+    method, path, server_port = "POST", "/v1/responses", 0
+    is_connected, is_writable, unsent = False, True, 0
+
+    def __init__(self, query: str) -> None:
+        self.query = query
+        self.headers: dict[str, str] = {}
+
+    async def drain(self) -> None:
+        """Nothing is sent."""
+
+    def on_disconnect(self, callback: Callable[[], None] | None) -> None:
+        """There is no client that could disconnect."""
+
+    def abort(self) -> None:
+        """There is no connection."""
+
+
 class SocketExchange(ClientRequest):
     """One WebSocket."""
 

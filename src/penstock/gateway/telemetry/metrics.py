@@ -146,6 +146,15 @@ class Metrics:
         if 0 <= seconds < math.inf:
             histogram.observe(seconds)
 
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of a counter over all series with these labels."""
+        wanted = {DECLARED[name].labels.index(label): value for label, value in labels.items()}
+        return sum(
+            value
+            for key, value in self._counters[name].items()
+            if all(key[index] == each for index, each in wanted.items())
+        )
+
     def gauge(self, name: str, callback: Gauge) -> None:
         """Set the callback that returns a gauge's value, replacing an earlier one."""
         if DECLARED[name].kind != "gauge":

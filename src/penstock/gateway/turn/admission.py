@@ -27,6 +27,7 @@ from penstock.protocol.request import CreateResponse
 from penstock.store.contract import Store
 from penstock.store.ledger import Exceeded, KeyLimits, TurnRecord
 from penstock.store.memory_ledger import MemoryLedger
+from penstock.upstream.attempts import Attempts
 
 DEFAULT_OUTPUT = 4096
 """Output tokens that a turn reserves if its request does not limit them."""
@@ -41,6 +42,7 @@ LEFT_OUT = {
     "tried": "it is in the log; the record has the number of attempts",
     "refused_keys": "it is in the log",
     "left": "it is in the log",
+    "cache_write_tokens": "they are part of the cost, and in the log",
 }
 """Fields of the verdict that are not in the ledger, and why."""
 
@@ -54,7 +56,15 @@ class Admission:
     """The record of one turn, from its admission to its end. `clock` returns seconds since 1970."""
 
     __slots__ = (
-        *("_clock", "_is_open", "_limits", "_listing", "_local", "_record", "_store", "_target"),
+        "_attempts",
+        "_clock",
+        "_is_admitted",
+        "_is_open",
+        "_limits",
+        "_listing",
+        "_local",
+        "_record",
+        "_store",
         "_workers",
     )
 
@@ -66,26 +76,33 @@ class Admission:
         store: Store,
         local: MemoryLedger,
         listing: Listing,
-        target: tuple[str, str],
+        attempts: Attempts,
         clock: Callable[[], float],
         workers: int = 1,
     ) -> None:
         self._record, self._limits = record, limits
         self._store, self._local, self._listing, self._clock = store, local, listing, clock
-        self._target = target
-        """The preferred target and its model: what the turn reserves is priced there."""
-        self._workers = workers
-        self._is_open = False
+        self._attempts, self._workers = attempts, workers
+        self._is_admitted = self._is_open = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the ledger has the record, or may have it: then it must be settled."""
+        return self._is_open
+
+    def reserve_nothing(self) -> None:
+        """Admit the turn without a reservation: it does not call the model."""
+        self._record = replace(self._record, reserved_tokens=0)
 
     async def admit(self) -> None:
         """Open the record, once; raise `RequestRefused` if the key may not run the turn now."""
-        if self._is_open:
+        if self._is_admitted:
             return
         if self._limits is None:
             await self._store.admit(self._record)
         else:
             await self._check(self._limits)
-        self._is_open = True
+        self._is_admitted = self._is_open = True
 
     async def _check(self, limits: KeyLimits) -> None:
         if any(budget.unit == "cost" for budget in limits.budgets):
@@ -96,33 +113,35 @@ class Admission:
             if exceeded is None:
                 self._local.admit_now(self._record, None)  # in case that the ledger fails later
         except (StoreError, TimeoutError) as error:
-            if isinstance(error, TimeoutError):
-                self._withdraw("store_unavailable")
+            self._is_open = isinstance(error, TimeoutError)  # the ledger may still be opening the record
             if limits.budgets:
                 raise _unknown_budget(self._record.tenant) from None
             exceeded = self._local.admit_now(self._record, share_of(limits, self._workers))
+            if exceeded is None:
+                await self._store.admit(self._record)  # it is written when the ledger can be reached again
         except asyncio.CancelledError:
-            self._withdraw("shutting_down")
+            self._is_open = True
             raise
         if exceeded is not None:
             raise exceeded_refusal(self._record, exceeded)
 
-    def _withdraw(self, code: str) -> None:
-        """End the record of a turn that will not run: the ledger may still be opening it."""
-        now = self._clock()
-        ended = replace(self._record, ended_at=now, outcome="refused", closer="gateway", code=code, cost=0.0)
-        self._store.settle_turn(ended)
-
     async def _reserve_cost(self) -> None:
-        record = self._record
-        prices = self._prices(*self._target)
-        if prices is None:  # perhaps nobody has asked for the upstream's list of models yet
+        """Reserve what the turn may cost at the dearest of its targets. A fallback without a known price is
+        not used: what it costs would not count."""
+        record, preferred = self._record, self._attempts.untried[0]
+        found = [(each, self._prices(each.upstream.name, each.model)) for each in self._attempts.untried]
+        if any(prices is None for _, prices in found):  # perhaps nobody has asked for the lists of models yet
             await self._listing.find(record.model)
-            prices = self._prices(*self._target)
-        if prices is None:
-            raise _no_price(record)
-        # The reservation does not separate input from output: the dearer price is never too low.
-        dearest = max(prices.input, prices.output, prices.cache_write or 0.0)
+            found = [(each, self._prices(each.upstream.name, each.model)) for each, _ in found]
+        dearest = 0.0
+        for each, prices in found:
+            if prices is not None:
+                # The reservation does not separate input from output: the dearer price is never too low.
+                dearest = max(dearest, prices.input, prices.output, prices.cache_write or 0.0)
+            elif each is preferred:
+                raise _no_price(record)
+            else:
+                self._attempts.exclude(each)
         self._record = replace(record, reserved_cost=record.reserved_tokens * dearest / 1e6)
 
     def _prices(self, target: str, model: str) -> Prices | None:
@@ -141,7 +160,7 @@ class Admission:
                 **shared,
             )
             self._store.settle_turn(ended)
-            if self._limits is not None:
+            if self._limits is not None and self._is_admitted:
                 self._local.settle_turn(ended)
         return cost
 
@@ -153,10 +172,14 @@ class Admission:
 
 
 def cost_of(verdict: Verdict, prices: Prices) -> float:
-    """Return the cost of a turn in dollars. Cached input has its own price, if it is known."""
+    """Return the cost of a turn in dollars. Input that an upstream reads from its cache, or writes to it, has
+    its own price, if it is known."""
     cached = min(verdict.cached_tokens, verdict.input_tokens)
+    written = min(verdict.cache_write_tokens, verdict.input_tokens - cached)
     cached_price = prices.input if prices.cached_input is None else prices.cached_input
-    input = (verdict.input_tokens - cached) * prices.input + cached * cached_price
+    written_price = prices.input if prices.cache_write is None else prices.cache_write
+    input = (verdict.input_tokens - cached - written) * prices.input
+    input += cached * cached_price + written * written_price
     return (input + verdict.output_tokens * prices.output) / 1e6
 
 

@@ -15,6 +15,8 @@ class Followers:
 
     def __init__(self) -> None:
         self._counts: dict[Key, int] = {}
+        self._elsewhere: set[Key] = set()
+        """Responses that have followers at other workers, which count as one."""
         self._changes: dict[Key, asyncio.Event] = {}
         """Set when the number of followers changes, for responses that `wait_until_unfollowed` waits for."""
 
@@ -26,6 +28,12 @@ class Followers:
             yield
         finally:
             self._count(key, -1)
+
+    def follow_elsewhere(self, key: Key, is_followed: bool) -> None:
+        """Note whether a response has followers at other workers."""
+        if is_followed != (key in self._elsewhere):
+            (self._elsewhere.add if is_followed else self._elsewhere.remove)(key)
+            self._count(key, 1 if is_followed else -1)
 
     def is_followed(self, key: Key) -> bool:
         return key in self._counts

@@ -15,17 +15,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 
 import msgspec
 from msgspec import Struct
 
+from penstock.errors import StoreError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import MIB
 from penstock.gateway.turn.stop_reasons import CLIENT_DISCONNECTED, CLIENT_STALLED
 from penstock.store import bounded_memory
 from penstock.store.contract import Store, StoredResponse
-from penstock.stream.recovery import RESTARTED
+from penstock.stream.recovery import INTERRUPTIONS
 
 HEADER = "idempotency-key"
 LONGEST_KEY = 255
@@ -34,6 +36,9 @@ UNSTORED_SECONDS = 600.0
 """How long a response with `store: false` is kept for its key after it has ended."""
 UNSTORED_BYTES = 64 * MIB
 UNSTORED_RESPONSES = 1000
+
+_LOOK_AGAIN = 0.2
+"""Seconds between two looks at a key that another worker holds."""
 
 _DISCONNECTED = (CLIENT_DISCONNECTED.code, CLIENT_STALLED.code)
 
@@ -62,6 +67,9 @@ class Claim:
         self.readable = asyncio.Event()
         """Set when the response can be read, or never will be."""
         self.ended = asyncio.Event()
+        self.is_held = False
+        """Whether the store knows that this worker holds the key."""
+        self.is_held_elsewhere = False
 
     def memory(self, response_id: str) -> Mapping[str, bytes]:
         """Return what the store must remember with the response."""
@@ -95,7 +103,7 @@ class IdempotencyKeys:
             most_bytes=UNSTORED_BYTES, most_responses=UNSTORED_RESPONSES, clock=clock
         )
         """Responses with `store: false`."""
-        self._stores = (self.unstored, store)
+        self._store, self._stores = store, (self.unstored, store)
 
     async def claim(self, tenant: str, key: str, fingerprint: str, *, follows: bool) -> Claim | Earlier:
         """Return the response that a key is bound to, or claim the key for a new one; then call `release`.
@@ -111,20 +119,40 @@ class IdempotencyKeys:
                 return running.earlier
         claim = self._claims[tenant, name] = Claim(tenant, name, fingerprint)
         try:
-            earlier = await self._find(tenant, name, fingerprint)
+            earlier = await self._hold(claim, follows=follows)
         except BaseException:
-            self.release(claim)
+            await self.release(claim)
             raise
         if earlier is None:
             return claim
-        self.release(claim)
+        await self.release(claim)
         return earlier
 
-    def release(self, claim: Claim) -> None:
+    async def _hold(self, claim: Claim, *, follows: bool) -> Earlier | None:
+        """Hold the key for this worker, and return None; or return the response that it is bound to. If
+        another worker holds it, wait as for a claim of this one."""
+        tenant, name = claim.tenant, claim.name
+        while True:
+            earlier = await self._find(tenant, name, claim.fingerprint)
+            if earlier is not None and (follows or not claim.is_held_elsewhere):
+                return earlier
+            holder = await self._store.hold(tenant, name, claim.fingerprint.encode())
+            if holder is None:
+                # It may have been bound in between.
+                claim.is_held, claim.is_held_elsewhere = True, False
+                return await self._find(tenant, name, claim.fingerprint)
+            _check(holder.decode(), claim.fingerprint)
+            claim.is_held_elsewhere = True
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    async def release(self, claim: Claim) -> None:
         """End a claim: its request was answered or refused."""
         del self._claims[claim.tenant, claim.name]
         claim.readable.set()
         claim.ended.set()
+        if claim.is_held:
+            with suppress(StoreError):  # a worker that cannot reach the store loses its keys anyway
+                await self._store.release(claim.tenant, claim.name)
 
     async def prune(self) -> None:
         """Delete unstored responses that are too old."""
@@ -171,7 +199,7 @@ def _is_free(stored: StoredResponse) -> bool:
     """Return whether the key of an ended response can be used again."""
     if stored.status == "failed":
         end = msgspec.json.decode(stored.response, type=_End)
-        return not end.output and (end.error is None or end.error.code != RESTARTED)
+        return not end.output and (end.error is None or end.error.code not in INTERRUPTIONS)
     if stored.status == "cancelled":
         return msgspec.json.decode(stored.verdict or b"{}", type=_Coded).code in _DISCONNECTED
     return False

@@ -18,6 +18,7 @@ from penstock.gateway.history.chains import Resolved, new_id, public_request
 from penstock.gateway.http.access import client_key_of, tenant_of
 from penstock.gateway.http.client_accent import accent_for
 from penstock.gateway.http.exchange import ClientRequest
+from penstock.gateway.refusals import store_unavailable
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.telemetry.traces import Tracer
@@ -55,6 +56,14 @@ HEARTBEAT = "x-penstock-heartbeat"
 _LONGEST_HEADER = 2000
 
 
+class StoredStart(Struct, frozen=True):
+    """A background turn that another worker has stored, and that died before it called an upstream."""
+
+    turn: Opened
+    last_sequence: int
+    """The last event in its log."""
+
+
 class Prepared(Struct, frozen=True, kw_only=True):
     """A turn that is ready to run, with everything that belongs to it."""
 
@@ -86,15 +95,23 @@ def prepare(
     summary: CompactionCodec | None = None,
     error_event: bool = True,
     claim: Claim | None = None,
+    stored: StoredStart | None = None,
 ) -> Prepared:
     """Return the prepared turn; raise `RequestRefused` for an invalid request, before an upstream is called.
-    With `summary`, the model's output becomes a compaction item. `claim` is the request's idempotency key."""
+    With `summary`, the model's output becomes a compaction item. `claim` is the request's idempotency key,
+    `stored` the turn if it is in the store already."""
     services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
     keys = _keys_of(gateway, key, resolved)
     candidates = origin_first(_candidates(services, key, resolved, summary), keys)
     request = _turn_request(services, exchange, key, resolved, candidates[0])
-    response = response_for(request.request, id=new_id("resp"), created_at=int(time.time()))
+    if stored is not None:
+        id, created_at = stored.turn.id, stored.turn.created_at
+    else:
+        id, created_at = new_id("resp"), int(time.time())
+    response = response_for(request.request, id=id, created_at=created_at)
+    if response.store and gateway.store.is_unavailable:
+        raise store_unavailable()
     verdict = Verdict(
         request_id=exchange.request_id,
         response_id=response.id,
@@ -110,7 +127,7 @@ def prepare(
         used_call_ids=request.used_call_ids,
         error_event=error_event,
     )
-    keeper = _keeper(gateway, resolved, response, request, verdict, watch, claim)
+    keeper = _keeper(gateway, resolved, response, request, verdict, watch, claim, stored)
     keep_trace = keeper.trace if isinstance(keeper, StoreKeeper) else None
     tracer = Tracer(keep_trace, is_recording=services.settings.record)
     attempts = _attempts(services, exchange, keys, candidates)
@@ -124,7 +141,8 @@ def prepare(
         watch=watch,
         limits=limits,
         accent=request.accent,
-        admission=_admission(gateway, exchange, key, request, response),
+        # A stored turn was admitted when it was accepted.
+        admission=_admission(gateway, exchange, key if stored is None else None, request, response, attempts),
         has_key=claim is not None,
     )
 
@@ -135,6 +153,7 @@ def _admission(
     key: ClientKey | None,
     request: TurnRequest,
     response: Response,
+    attempts: Attempts,
 ) -> Admission:
     services = gateway.services
     limits = limits_to_check(key.limits) if key is not None else None
@@ -157,7 +176,7 @@ def _admission(
         store=gateway.store,
         local=gateway.local_ledger,
         listing=services.listing_for(exchange.headers),
-        target=(request.first.upstream.name, request.first.model),
+        attempts=attempts,
         clock=gateway.clock,
         workers=services.settings.workers,
     )
@@ -171,6 +190,7 @@ def _keeper(
     verdict: Verdict,
     watch: Stopwatch,
     claim: Claim | None,
+    stored: StoredStart | None,
 ) -> Keeper:
     items = request.request.input
     context = partial(context_of, items if isinstance(items, list) else ())
@@ -183,6 +203,14 @@ def _keeper(
         conclude(now, ended, watch)
         return msgspec.json.encode(now)
 
+    if stored is not None:
+        return StoreKeeper(
+            gateway.store,
+            stored.turn,
+            verdict=concluded,
+            context=context,
+            stored_until=stored.last_sequence,
+        )
     opened = Opened(
         id=response.id,
         tenant=request.tenant,

@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import ClientRequest
+from penstock.gateway.refusals import refusal, refusal_for
 from penstock.gateway.telemetry.logs import log_fault, log_verdict
 from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.outlets import LiveOutlet, Outlet
 from penstock.gateway.turn.prepare import Prepared
-from penstock.gateway.turn.stop_reasons import CLIENT_DISCONNECTED, CLIENT_STALLED, StopReason
+from penstock.gateway.turn.stop_reasons import (
+    CLIENT_DISCONNECTED,
+    CLIENT_STALLED,
+    SHUTTING_DOWN,
+    StopReason,
+)
+from penstock.gateway.turn.verdict import conclude
 
 OnDisconnect = Callable[[Callable[[], None] | None], None]
 """Sets the function that is called when the client disconnects."""
@@ -64,9 +72,23 @@ async def admit_turn(gateway: Gateway, prepared: Prepared, exchange: ClientReque
     gateway.turns.add(prepared.turn, exchange, prepared.services)
     try:
         await prepared.admission.admit()
-    except BaseException:
-        gateway.turns.remove(prepared.turn)
+    except BaseException as error:
+        if not prepared.admission.is_open:
+            gateway.turns.remove(prepared.turn)
+        elif isinstance(error, Exception):
+            refuse_turn(gateway, prepared, refusal_for(error, exchange.request_id))
+        else:
+            refuse_turn(gateway, prepared, refusal(SHUTTING_DOWN.code, SHUTTING_DOWN.message))
         raise
+
+
+def refuse_turn(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -> None:
+    """Close a turn that has a record in the ledger, and will not run."""
+    verdict = prepared.verdict
+    verdict.outcome, verdict.closer = "refused", "gateway"
+    verdict.status, verdict.code = refused.status, refused.code
+    conclude(verdict, prepared.machine.snapshot, prepared.watch)
+    close_turn(gateway, prepared)
 
 
 def close_turn(gateway: Gateway, prepared: Prepared) -> None:

@@ -69,6 +69,8 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
     heartbeats: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    """Input tokens that the upstream has written to its cache, which some charge more for."""
     output_tokens: int = 0
     reasoning_tokens: int = 0
     usage_estimated: bool = False
@@ -101,6 +103,7 @@ def conclude(verdict: Verdict, response: Response, watch: Stopwatch) -> None:
     if response.usage is not None:
         verdict.input_tokens = response.usage.input_tokens
         verdict.cached_tokens = response.usage.input_tokens_details.cached_tokens
+        verdict.cache_write_tokens = response.usage.input_tokens_details.cache_write_tokens
         verdict.output_tokens = response.usage.output_tokens
         verdict.reasoning_tokens = response.usage.output_tokens_details.reasoning_tokens
     verdict.diagnostics = [each.code for each in response.diagnostics or []]

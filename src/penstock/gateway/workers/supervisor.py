@@ -25,7 +25,7 @@ from penstock.formatting import counted
 from penstock.gateway.reloading import FileWatch, Reloader
 from penstock.gateway.server import ListeningSockets, handle_signals, reported, url_of
 from penstock.gateway.settings import Settings
-from penstock.gateway.storage import prepare_shared_store
+from penstock.gateway.storage import hold_gateway_store
 from penstock.gateway.telemetry.logs import log, log_fault
 from penstock.gateway.telemetry.metrics import SUMMED, Metrics
 from penstock.gateway.workers.messages import (
@@ -94,7 +94,7 @@ def supervise(
     """
 
     async def serve() -> Stopped:
-        async with prepare_shared_store(settings.store, os.environ):
+        with hold_gateway_store(settings.store, os.environ):
             supervisor = Supervisor(settings, sockets, own_url, reload)
             await supervisor.start()
             return await supervisor.run(ready, announce, watch)

@@ -10,7 +10,6 @@ so that a page of rare turns is found without reading the others' rows.
 from __future__ import annotations
 
 import math
-import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -39,6 +38,7 @@ from penstock.store.ledger import (
     time_name,
 )
 from penstock.store.limits import check_limits
+from penstock.store.sqlite import workers
 
 COLUMNS = TurnRecord.__struct_fields__
 _LARGEST = 2**40
@@ -47,10 +47,10 @@ _DAY_HOURS = 24
 _LONGEST_MONTH = 31
 
 _NAMES = ", ".join(COLUMNS)
-_MARKS = ", ".join("?" * (len(COLUMNS) + 1))
-_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in (*COLUMNS, "search") if name != "id")
+_MARKS = ", ".join("?" * (len(COLUMNS) + 2))
+_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in (*COLUMNS, "search", "worker") if name != "id")
 _WRITE = f"""
-INSERT INTO turns ({_NAMES}, search) VALUES ({_MARKS})
+INSERT INTO turns ({_NAMES}, search, worker) VALUES ({_MARKS})
 ON CONFLICT (id) DO UPDATE SET {_CHANGES} WHERE turns.ended_at IS NULL
 """
 _SUMS = (
@@ -84,20 +84,22 @@ ON CONFLICT (tenant, day) DO UPDATE SET tokens = tokens + excluded.tokens, cost 
 # Writing
 
 
-def write_records(connection: sqlite3.Connection, records: Iterable[TurnRecord]) -> None:
-    """Write records in their present state. A row of a turn that has ended stays as it is."""
+def write_records(connection: sqlite3.Connection, records: Iterable[TurnRecord], worker: str = "") -> None:
+    """Write records of a worker in their present state. A row of a turn that has ended stays as it is."""
     for record in records:
         values = _values(record)
         row = dict(zip(COLUMNS, values, strict=True))
         search = lower_ascii("\n".join(row[name] for name in SEARCHED))
-        if connection.execute(_WRITE, (*values, search)).rowcount and record.ended_at is not None:
+        if connection.execute(_WRITE, (*values, search, worker)).rowcount and record.ended_at is not None:
             _add_to_sums(connection, row)
 
 
-def admit(connection: sqlite3.Connection, record: TurnRecord, limits: KeyLimits) -> Exceeded | None:
+def admit(
+    connection: sqlite3.Connection, record: TurnRecord, limits: KeyLimits, worker: str = ""
+) -> Exceeded | None:
     exceeded = check_limits(record, limits, _Counts(connection, record.tenant))
     if exceeded is None:
-        write_records(connection, [record])
+        write_records(connection, [record], worker)
     return exceeded
 
 
@@ -137,22 +139,39 @@ def _day_begin(hour: int) -> int:
     return hour // _DAY_HOURS * _DAY_HOURS
 
 
-def settle_interrupted(connection: sqlite3.Connection, now: float) -> None:
-    """Settle the turns that ran when an earlier process died. Nothing is known of their usage."""
-    rows = connection.execute(f"SELECT {_NAMES} FROM turns WHERE ended_at IS NULL").fetchall()
+def settle_interrupted(
+    connection: sqlite3.Connection, now: float, *, code: str = INTERRUPTED, living: Sequence[str] = ()
+) -> int:
+    """Settle the turns whose worker died while they ran; return their number. Nothing is known of their
+    usage. `living` are the workers that still run turns."""
+    marks = ", ".join("?" * len(living))
+    query = f"""
+    SELECT {_NAMES} FROM turns
+    WHERE ended_at IS NULL AND worker NOT IN ({marks}) AND id NOT IN (SELECT id FROM running)
+    """
+    rows = connection.execute(query, living).fetchall()
     records = [
         replace(
             record,
             ended_at=now,
             outcome="failed",
             closer="gateway",
-            code=INTERRUPTED,
+            code=code,
             usage_estimated=True,
             duration_ms=max(round((now - record.started_at) * 1000), 0),
         )
         for record in map(_record_of, rows)
     ]
     write_records(connection, records)
+    return len(records)
+
+
+def has_orphans(connection: sqlite3.Connection) -> bool:
+    """Return whether a worker died that has opened records."""
+    known = ["", *workers.living(connection)]  # without a name: this process opened it
+    marks = ", ".join("?" * len(known))
+    query = f"SELECT 1 FROM turns WHERE ended_at IS NULL AND worker NOT IN ({marks})"
+    return connection.execute(query, known).fetchone() is not None
 
 
 def delete_turns(connection: sqlite3.Connection, older_than: float, most: int) -> int:
@@ -261,14 +280,13 @@ def _conditions(filter: TurnFilter) -> tuple[list[str], list[object]]:
         conditions.append("started_at < ?")
         values.append(filter.until)
     if filter.search:
-        conditions.append(r"search LIKE ? ESCAPE '\'")
-        values.append(f"%{_LIKE_SPECIAL.sub(_ESCAPED, lower_ascii(filter.search))}%")
+        conditions.append(
+            "instr(search, ?)"
+        )  # LIKE has wildcards, and limits the length of what it looks for
+        values.append(lower_ascii(filter.search))
     if filter.outcome == UNFINISHED:
         conditions.append("ended_at IS NULL")
     return conditions, values
-
-
-_LIKE_SPECIAL, _ESCAPED = re.compile(r"[\\%_]"), r"\\\g<0>"
 
 
 def _common_conditions(filter: TurnFilter) -> tuple[list[str], list[object]]:

@@ -19,6 +19,7 @@ from penstock.store.sqlite.ledger import settle_interrupted
 from penstock.store.sqlite.pruning import set_initial_time
 from penstock.store.sqlite.recent import move_recent
 from penstock.store.sqlite.schema import check, migrate
+from penstock.store.sqlite.workers import forget_all
 from penstock.stream.recovery import RESTARTED
 
 log = logging.getLogger("penstock.store")
@@ -45,6 +46,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         set_initial_time(connection, clock())  # before interrupted turns get an end time from the clock
         move_recent(connection)
         count = statements.end_unfinished(connection, clock())
+        forget_all(connection)
         settle_interrupted(connection, clock())
         connection.execute("COMMIT")
     except BaseException:

@@ -199,6 +199,35 @@ STEPS: Sequence[str] = (
         PRIMARY KEY (tenant, day)
     ) WITHOUT ROWID;
     """,
+    # 6. Several processes that share the file (`store.sqlite.workers`).
+    """
+    CREATE TABLE workers (id TEXT PRIMARY KEY, lease_until REAL NOT NULL) WITHOUT ROWID;
+
+    CREATE TABLE running (
+        response INTEGER PRIMARY KEY REFERENCES responses (number) ON DELETE CASCADE,
+        tenant TEXT NOT NULL,
+        id TEXT NOT NULL,
+        conversation_id TEXT,
+        worker TEXT NOT NULL,
+        token TEXT NOT NULL,
+        is_started INTEGER NOT NULL,
+        is_cancelled INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE UNIQUE INDEX running_by_id ON running (tenant, id);
+    CREATE UNIQUE INDEX running_by_token ON running (token);
+    CREATE INDEX running_by_worker ON running (worker);
+    CREATE INDEX running_by_conversation ON running (tenant, conversation_id);
+
+    CREATE TABLE held_keys (
+        tenant TEXT NOT NULL,
+        key TEXT NOT NULL,
+        worker TEXT NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (tenant, key)
+    ) WITHOUT ROWID;
+
+    ALTER TABLE turns ADD COLUMN worker TEXT NOT NULL DEFAULT '';
+    """,
 )
 
 

@@ -12,6 +12,7 @@ from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import item_of, pack_document, pack_traces
 from penstock.store.sqlite.queries import all_events
 from penstock.store.sqlite.recent import append
+from penstock.store.sqlite.workers import UNCLAIMED, Claim, claim_new, number_claimed, release
 from penstock.store.turn_buffer import UnwrittenPart
 
 _RESPONSE = """
@@ -36,10 +37,16 @@ _UNFINISHED = (
 )
 
 
-def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
-    """Write the part of a turn that is not in the file yet."""
+def write_part(connection: sqlite3.Connection, part: UnwrittenPart, worker: str = "") -> None:
+    """Write the part of a turn that is not in the file yet. If several workers share the file, raise
+    `TurnTakenOver` if another one holds the turn."""
     turn = part.turn
-    number = begin_turn(connection, turn) if part.is_new else _number_of(connection, turn.tenant, turn.id)
+    if part.is_new:
+        number: int | None = begin_turn(connection, turn, Claim(worker, part.token))
+    elif part.token:
+        number = number_claimed(connection, part.token)
+    else:
+        number = _number_of(connection, turn.tenant, turn.id)
     if number is None:
         raise StoreError(StoreError.IO, "the row of a running turn was deleted from the file")
     append(connection, number, part.events)
@@ -50,9 +57,10 @@ def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
     if part.end is not None:
         _finish(connection, number, turn.tenant, part.end, part.ended_at, part.dropped)
         _add_to_conversation(connection, turn, part.end, part.ended_at)
+        release(connection, number, part.token)
 
 
-def begin_turn(connection: sqlite3.Connection, turn: Opened) -> int:
+def begin_turn(connection: sqlite3.Connection, turn: Opened, claim: Claim = UNCLAIMED) -> int:
     """Insert the row of a new turn and its input items; return the row's number."""
     values = (
         turn.tenant,
@@ -69,12 +77,13 @@ def begin_turn(connection: sqlite3.Connection, turn: Opened) -> int:
     number = connection.execute(_RESPONSE, values).lastrowid
     assert number is not None  # always set after an INSERT of one row
     _add_items(connection, number, turn.tenant, turn.input, is_output=False)
+    claim_new(connection, number, turn, claim)
     return number
 
 
-def begin_background(connection: sqlite3.Connection, turn: Opened) -> None:
+def begin_background(connection: sqlite3.Connection, turn: Opened, claim: Claim = UNCLAIMED) -> None:
     """Insert everything of a new turn at once: its client gets the response when this is committed."""
-    number = begin_turn(connection, turn)
+    number = begin_turn(connection, turn, claim)
     _add_memory(connection, number, turn.tenant, turn.memory)
 
 
@@ -142,7 +151,10 @@ def _input_of(connection: sqlite3.Connection, number: int) -> list[StoredItem]:
 
 
 def delete_response(connection: sqlite3.Connection, tenant: str, id: str) -> bool:
-    query = "DELETE FROM responses WHERE tenant = ? AND id = ?"
+    """Delete a response, unless another worker runs its turn."""
+    query = (
+        "DELETE FROM responses WHERE tenant = ? AND id = ? AND number NOT IN (SELECT response FROM running)"
+    )
     return connection.execute(query, (tenant, id)).rowcount > 0
 
 

@@ -32,6 +32,7 @@ from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
+from penstock.store.sqlite.workers import Claim
 from penstock.store.sqlite.writer import SqliteWriter
 
 _LEDGER_BATCH = 1000
@@ -62,8 +63,12 @@ class SqliteStore(BufferedStore[SqliteWriter]):
 class SqliteBackend:
     """See `penstock.store.buffered.Backend`: each method runs the SQL of its name in a thread."""
 
-    def __init__(self, writer: SqliteWriter, readers: ReaderPool, lock: FileLock) -> None:
-        self._writer, self._readers, self._lock = writer, readers, lock
+    def __init__(
+        self, writer: SqliteWriter, readers: ReaderPool, lock: FileLock | None = None, worker: str = ""
+    ) -> None:
+        """`worker` identifies this process if several share the file; then another one holds its lock."""
+        self._writer, self._readers = writer, readers
+        self._lock, self._worker = lock, worker
 
     # Reading
 
@@ -108,8 +113,9 @@ class SqliteBackend:
 
     # Changing
 
-    async def open_background(self, turn: Opened, token: str) -> None:  # noqa: ARG002 - one process
-        await self._writer.do(partial(statements.begin_background, turn=turn))
+    async def open_background(self, turn: Opened, token: str) -> None:
+        claim = Claim(self._worker, token)
+        await self._writer.do(partial(statements.begin_background, turn=turn, claim=claim))
 
     def discard(self, tenant: str, id: str) -> None:
         self._writer.do_later(partial(statements.delete_response, tenant=tenant, id=id))
@@ -148,7 +154,8 @@ class SqliteBackend:
     # The ledger
 
     async def admit(self, record: TurnRecord, limits: KeyLimits) -> Exceeded | None:
-        return await self._writer.do(partial(ledger.admit, record=record, limits=limits), is_synced=False)
+        job = partial(ledger.admit, record=record, limits=limits, worker=self._worker)
+        return await self._writer.do(job, is_synced=False)
 
     async def turns(self, filter: TurnFilter, *, after: str, limit: int) -> TurnPage:
         return await self._readers.read(ledger.turns, filter, after, limit)
@@ -167,5 +174,6 @@ class SqliteBackend:
         await self._readers.aclose()
         # The last connection to close empties the journal, which a reader could not do.
         lost = await self._writer.aclose()
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
         return lost

@@ -27,6 +27,7 @@ from penstock.store.sqlite.file import failure_of
 from penstock.store.sqlite.ledger import write_records
 from penstock.store.sqlite.recent import add_recent, clear_recent, move_recent
 from penstock.store.sqlite.statements import write_part
+from penstock.store.sqlite.workers import TurnTakenOver
 from penstock.store.turn_buffer import TurnBuffer, UnwrittenLog
 
 T = TypeVar("T")
@@ -69,9 +70,12 @@ class SqliteWriter(BatchWriter):
         limits: WriteLimits,
         *,
         file_exists: Callable[[], bool] = lambda: True,
+        worker: str = "",
     ) -> None:
+        """`worker` identifies this process, if several share the file."""
         super().__init__(limits)
         self._connection = connection
+        self._worker = worker
         self._file_exists = file_exists
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-store-writer")
         self._recent: dict[str, TurnBuffer] = {}
@@ -133,6 +137,8 @@ class SqliteWriter(BatchWriter):
         if self._recent_until is not None and now >= self._recent_until:
             turns = turns | self._recent | self._take_gathering()
             batch.recent.clear = move_recent if self._has_lost_recent else clear_recent
+        elif now >= self._gather_until and self._worker:
+            turns |= self._take_gathering()  # others read these events: they belong to the logs at once
         elif now >= self._gather_until:
             for id, running in self._take_gathering().items():
                 log = running.take_log()
@@ -149,7 +155,7 @@ class SqliteWriter(BatchWriter):
 
     def _write_in_thread(self, batch: _FileBatch) -> None:
         if self._file_exists():
-            _commit(self._connection, batch)
+            _commit(self._connection, batch, self._worker)
         else:
             batch.failure = StoreError.MISSING
 
@@ -204,22 +210,22 @@ def _report_job(job: _JobEntry, failure: str) -> None:
 # In the thread
 
 
-def _commit(connection: sqlite3.Connection, batch: _FileBatch) -> None:
+def _commit(connection: sqlite3.Connection, batch: _FileBatch, worker: str) -> None:
     """Write a batch in one transaction. Errors are reported in the batch, never raised."""
     entries: list[_Entry] = [*batch.parts, batch.ledger, *batch.jobs, batch.recent]
     try:
-        _commit_together(connection, entries)
+        _commit_together(connection, entries, worker)
     except Exception as error:
         if _is_disk_error(error):
             batch.failure = failure_of(error)[0]
         else:
-            _commit_one_by_one(connection, batch, entries)
+            _commit_one_by_one(connection, batch, entries, worker)
         return
     for each in batch.parts:
         each.running.is_committed = each.part.end is not None
 
 
-def _commit_together(connection: sqlite3.Connection, entries: Iterable[_Entry]) -> None:
+def _commit_together(connection: sqlite3.Connection, entries: Iterable[_Entry], worker: str) -> None:
     # A reported end survives a power cut; deltas survive a crash of the process, but not a power cut. The
     # file stays intact in either mode. A sync for each part of a log would cost more than writing it.
     mode = "FULL" if any(map(_has_waiting_caller, entries)) else "NORMAL"
@@ -227,7 +233,7 @@ def _commit_together(connection: sqlite3.Connection, entries: Iterable[_Entry]) 
     connection.execute("BEGIN IMMEDIATE")
     try:
         for entry in entries:
-            _write_entry(connection, entry)
+            _write_entry(connection, entry, worker)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
@@ -236,12 +242,12 @@ def _commit_together(connection: sqlite3.Connection, entries: Iterable[_Entry]) 
         entry.outcome = Outcome.WRITTEN
 
 
-def _write_entry(connection: sqlite3.Connection, entry: _Entry) -> None:
+def _write_entry(connection: sqlite3.Connection, entry: _Entry, worker: str) -> None:
     match entry:
         case PartEntry(part=part):
-            write_part(connection, part)
+            write_part(connection, part, worker)
         case LedgerEntry(records=records):
-            write_records(connection, records.values())
+            write_records(connection, records.values(), worker)
         case _JobEntry(run=run):
             entry.result = run(connection)
         case _RecentEntry(logs=logs, clear=clear):
@@ -260,13 +266,17 @@ def _has_waiting_caller(entry: _Entry) -> bool:
     return False
 
 
-def _commit_one_by_one(connection: sqlite3.Connection, batch: _FileBatch, entries: Iterable[_Entry]) -> None:
+def _commit_one_by_one(
+    connection: sqlite3.Connection, batch: _FileBatch, entries: Iterable[_Entry], worker: str
+) -> None:
     """Commit each entry in its own transaction, so that an invalid entry does not affect the rest."""
     if batch.recent.clear is not None:
         batch.recent.clear = move_recent  # a part with recent events may be refused
     for entry in entries:
         try:
-            _commit_together(connection, [entry])
+            _commit_together(connection, [entry], worker)
+        except TurnTakenOver:
+            entry.outcome = Outcome.TAKEN_OVER
         except Exception as error:
             if _is_disk_error(error):
                 batch.failure = failure_of(error)[0]

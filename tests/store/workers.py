@@ -1,0 +1,112 @@
+"""Two workers that share a store, and hosts that note what the store asks of them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from penstock.store.contract import Opened
+from penstock.store.peers import PeerTimes
+from penstock.store.shared import SharedStore
+from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store
+from tests.store.builders import NO_DELAYS
+
+SHARED_KINDS = ("sqlite-shared",)
+FAST = PeerTimes(lease=0.4, tick=0.05)
+"""Death is noticed within a second."""
+
+OpenWorker = Callable[[], Awaitable[SharedStore]]
+
+
+class NotingHost:
+    """Notes what the store asks of a worker."""
+
+    def __init__(self, *, can_start: bool = True) -> None:
+        self.cancelled: list[str] = []
+        self.lost: list[str] = []
+        self.follows: list[tuple[str, bool]] = []
+        self.started: list[Opened] = []
+        self._can_start = can_start
+
+    def cancel(self, tenant: str, id: str) -> None:  # noqa: ARG002
+        self.cancelled.append(id)
+
+    def lose(self, tenant: str, id: str) -> None:  # noqa: ARG002
+        self.lost.append(id)
+
+    def followed(self, tenant: str, id: str, is_followed: bool) -> None:  # noqa: ARG002
+        self.follows.append((id, is_followed))
+
+    async def start(self, turn: Opened, last_sequence: int) -> bool:  # noqa: ARG002
+        self.started.append(turn)
+        return self._can_start
+
+
+@asynccontextmanager
+async def shared_place(kind: str, folder: Path) -> AsyncIterator[OpenWorker]:
+    """Prepare a place for a store, and yield a function that opens it for one more worker."""
+    assert kind in SHARED_KINDS
+    lock = await asyncio.to_thread(hold_file, folder / "store.db")
+
+    async def open_worker() -> SharedStore:
+        return await open_shared_sqlite_store(folder / "store.db", bounds=NO_DELAYS, times=FAST)
+
+    try:
+        yield open_worker
+    finally:
+        lock.release()
+
+
+Body = Callable[[SharedStore, SharedStore], Awaitable[None]]
+
+
+def for_two_workers(body: Body) -> Callable[..., None]:
+    """Turn an async function of two workers into a test for every store that workers can share."""
+
+    @pytest.mark.parametrize("kind", SHARED_KINDS)
+    @functools.wraps(body)
+    def test(kind: str, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with AsyncExitStack() as stack:
+                open_worker = await stack.enter_async_context(shared_place(kind, tmp_path))
+                workers = [await open_worker(), await open_worker()]
+                for worker in workers:
+                    stack.push_async_callback(worker.aclose)
+                async with asyncio.timeout(30):
+                    await body(*workers)
+
+        asyncio.run(run())
+
+    # Pytest reads the parameters from here, and the file and line from the wrapped function.
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("kind", "tmp_path")]
+    found = cast(Any, test)
+    found.__signature__ = inspect.Signature(parameters)
+    return cast(Callable[..., None], found)
+
+
+async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
+    """Wait until something is true; the test's own timeout ends the waiting."""
+    while True:
+        found = condition()
+        if found if isinstance(found, bool) else await found:
+            return
+        await asyncio.sleep(0.01)
+
+
+async def stop_renewing(store: SharedStore) -> None:
+    """Let a worker seem dead to the others, while it can still write."""
+    task = store._peers._task
+    assert task is not None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def go_on_renewing(store: SharedStore) -> None:
+    store._peers._task = asyncio.create_task(store._peers._run())
