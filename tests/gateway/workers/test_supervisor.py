@@ -246,7 +246,7 @@ def test_a_worker_that_crashes_again_and_again_is_started_more_slowly(tmp_path: 
             for pid in set(workers_of(running)) - {kept}:
                 end(pid, signal.SIGKILL)
         (line,) = [line for line in running.log if "in a row" in line["message"]]
-        assert line["message"].endswith("of up to 30 s; the other workers keep serving")
+        assert line["message"].endswith("of up to 30 s, while other workers serve")
         for _ in range(20):  # no connection waits for the one that is missing
             assert running.ask(path="/healthz", method="GET").status == 200
 

@@ -44,7 +44,7 @@ from penstock.gateway.workers.messages import (
     WorkerEnds,
     WorkerReady,
 )
-from penstock.gateway.workers.process import LONGEST, MANY, Backoff, WorkerProcess, start_process
+from penstock.gateway.workers.process import ALONE, LONGEST, MANY, Backoff, WorkerProcess, start_process
 from penstock.gateway.workers.sockets import WorkerSockets
 
 _COLLECT_SECONDS = 0.5
@@ -283,10 +283,12 @@ class Supervisor:
                 log.error(
                     "%s",
                     f"worker {number} has failed {MANY} times in a row: it is started again after longer and "
-                    f"longer pauses, of up to {LONGEST:g} s; the other workers keep serving",
+                    f"longer pauses, of up to {LONGEST:g} s, while other workers serve",
                 )
-            if delay:
+            if delay and self._serving():
                 self._main.close(number)
+            elif delay:  # then new connections wait, because nobody else is there
+                delay = min(delay, ALONE)
             await asyncio.sleep(delay)
             problem = await self._start_one(number)
             if not problem:
