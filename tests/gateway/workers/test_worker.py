@@ -30,6 +30,7 @@ from penstock.gateway.workers.messages import (
     Collect,
     CountedByWorker,
     Drain,
+    DrainSoon,
     FromWorker,
     Link,
     MetricsText,
@@ -68,6 +69,8 @@ class Supervised:
         """The next message that is not a report of what was counted, unless that is expected."""
         while True:
             message = await self.link.receive()
+            if isinstance(message, WorkerEnds):
+                self.link.close()
             if isinstance(message, kind):
                 return message
             assert isinstance(message, CountedByWorker), message
@@ -151,6 +154,26 @@ def test_it_drains_once_and_says_how_it_ended() -> None:
             assert await worker.task == 0
 
     run(drain())
+
+
+def test_a_worker_that_was_replaced_still_answers_those_who_have_connected() -> None:
+    async def replace_it() -> None:
+        async with supervised() as worker:
+            reader, writer = await asyncio.open_connection(*worker.address)
+            assert (await worker.get("/healthz"))[0] == 200  # by then, the first connection is accepted
+            worker.link.send(DrainSoon())
+            worker.link.send(Collect())
+            while not (await worker.expect(CountedByWorker)).is_answer:
+                pass
+            writer.write(b"GET /readyz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            assert b"200 OK" in await reader.readline()
+            await worker.expect(WorkerDrains)
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            assert await worker.expect(WorkerEnds) == WorkerEnds(0)
+
+    run(replace_it())
 
 
 def test_sigterm_drains_however_often_it_comes() -> None:

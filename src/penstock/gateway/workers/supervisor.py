@@ -35,6 +35,7 @@ from penstock.gateway.workers.messages import (
     CannotStart,
     CountedByWorker,
     Drain,
+    DrainSoon,
     FromWorker,
     MetricsText,
     StartWorker,
@@ -334,7 +335,7 @@ class Supervisor:
                 log.error("%s", f"the other workers are not replaced: worker {worker.number}: {problem}")
                 return
             worker.is_retired = True
-            worker.link.send(Drain())
+            worker.link.send(DrainSoon())
         log.info("all workers were replaced; the old ones end with their turns")
 
     # Metrics
@@ -357,6 +358,7 @@ class Supervisor:
                 _run(self._send_metrics(worker, message.question), self._watching)
             case WorkerEnds():
                 worker.is_stopped, worker.lost = True, message.lost
+                worker.link.close()
 
     async def _send_metrics(self, asking: WorkerProcess, question: int) -> None:
         answers = [worker.ask() for worker in self._workers if worker.is_ready and worker is not asking]
