@@ -150,12 +150,16 @@ def _input_of(connection: sqlite3.Connection, number: int) -> list[StoredItem]:
 # Deleting and remembering
 
 
-def delete_response(connection: sqlite3.Connection, tenant: str, id: str) -> bool:
-    """Delete a response, unless another worker runs its turn."""
-    query = (
-        "DELETE FROM responses WHERE tenant = ? AND id = ? AND number NOT IN (SELECT response FROM running)"
-    )
-    return connection.execute(query, (tenant, id)).rowcount > 0
+_DELETE = """
+DELETE FROM responses WHERE tenant = ? AND id = ? AND NOT EXISTS (
+    SELECT 1 FROM running WHERE running.response = responses.number AND running.token != ?
+)
+"""
+
+
+def delete_response(connection: sqlite3.Connection, tenant: str, id: str, token: str = "") -> bool:
+    """Delete a response, unless a worker runs its turn under another claim token."""
+    return connection.execute(_DELETE, (tenant, id, token)).rowcount > 0
 
 
 def remember(connection: sqlite3.Connection, tenant: str, id: str, key: str, data: bytes) -> None:

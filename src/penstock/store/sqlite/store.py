@@ -117,8 +117,8 @@ class SqliteBackend:
         claim = Claim(self._worker, token)
         await self._writer.do(partial(statements.begin_background, turn=turn, claim=claim))
 
-    def discard(self, tenant: str, id: str) -> None:
-        self._writer.do_later(partial(statements.delete_response, tenant=tenant, id=id))
+    def discard(self, tenant: str, id: str, token: str) -> None:
+        self._writer.do_later(partial(statements.delete_response, tenant=tenant, id=id, token=token))
 
     async def delete(self, tenant: str, id: str) -> bool:
         return await self._writer.do(partial(statements.delete_response, tenant=tenant, id=id))
