@@ -102,4 +102,13 @@ async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
 
 async def stop_renewing(store: SharedStore) -> None:
     """Let a worker seem dead to the others, while it can still write."""
-    await store._peers.aclose()
+    task = store._peers._task
+    assert task is not None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def resume_renewing(store: SharedStore) -> None:
+    """Let a worker return that seemed dead to the others."""
+    await stop_renewing(store)
+    store._peers._task = asyncio.create_task(store._peers._run())

@@ -211,7 +211,8 @@ STEPS: Sequence[str] = (
         worker TEXT NOT NULL,
         token TEXT NOT NULL,
         is_started INTEGER NOT NULL,
-        is_cancelled INTEGER NOT NULL DEFAULT 0
+        is_cancelled INTEGER NOT NULL DEFAULT 0,
+        followed_until REAL NOT NULL DEFAULT 0
     );
     CREATE UNIQUE INDEX running_by_id ON running (tenant, id);
     CREATE UNIQUE INDEX running_by_token ON running (token);

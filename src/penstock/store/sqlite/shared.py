@@ -102,12 +102,12 @@ class SharedSqliteBackend(SqliteBackend):
         return await self._readers.read(workers.claimed, worker)
 
     async def claim_orphans(self, worker: str, most: int) -> list[Orphan]:
-        if not await self._readers.read(workers.has_orphans):
+        if not await self._readers.read(workers.has_orphans, worker):
             return []
         return await self._writer.do(partial(workers.claim_orphans, worker=worker, most=most))
 
     async def settle_orphans(self, code: str) -> int:
-        if not await self._readers.read(ledger.has_orphans):
+        if not await self._readers.read(_has_dead_workers):
             return 0
         return await self._writer.do(partial(self._settle, code=code), is_synced=False)
 
@@ -122,6 +122,13 @@ class SharedSqliteBackend(SqliteBackend):
 
     async def running_in(self, tenant: str, conversation_id: str) -> list[str]:
         return await self._readers.read(workers.running_in, tenant, conversation_id)
+
+    async def follow(self, tenant: str, id: str, seconds: float) -> None:
+        job = partial(workers.follow, tenant=tenant, id=id, seconds=seconds)
+        await self._writer.do(job, is_synced=False)
+
+    async def disown(self, token: str) -> None:
+        await self._writer.do(partial(workers.disown, token=token), is_synced=False)
 
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         return await self._writer.do(partial(workers.request_cancel, tenant=tenant, id=id), is_synced=False)
@@ -139,19 +146,25 @@ class SharedSqliteBackend(SqliteBackend):
 
     async def aclose(self) -> list[str]:
         await self._writer.flush_logs()
+        await self._writer.drain()  # turns that this worker has ended must not be taken over
         with suppress(StoreError):
             await self._writer.do(partial(workers.leave, worker=self._worker), is_synced=False)
         return await super().aclose()
 
 
-class DataVersionBus:
-    """Sends no messages: it reports that the file has changed. See `penstock.store.peers.Bus`."""
+def _has_dead_workers(connection: sqlite3.Connection) -> bool:
+    return workers.has_dead(connection) or ledger.has_orphans(connection)
 
-    carries_events = False
+
+class DataVersionBus:
+    """Sends no messages: it reports that the file has changed. See `penstock.store.news.Bus`."""
+
+    carries_messages = carries_events = False
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
+        self._version = 0
         self._version = self._read()
         self._busy_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -165,12 +178,12 @@ class DataVersionBus:
         self._busy_until = self._loop.time() + _BUSY_FOR
 
     def _look(self) -> None:
+        is_busy = self._loop.time() < self._busy_until
+        self._timer = self._loop.call_later(_LOOK_OFTEN if is_busy else _LOOK_EVERY, self._look)
         version = self._read()
         if version != self._version:
             self._version = version
             self._changed()
-        is_busy = self._loop.time() < self._busy_until
-        self._timer = self._loop.call_later(_LOOK_OFTEN if is_busy else _LOOK_EVERY, self._look)
 
     def _read(self) -> int:
         """Return a number that changes with every commit of another connection. This reads a few bytes of
