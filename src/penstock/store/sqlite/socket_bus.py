@@ -1,7 +1,7 @@
 """Messages between the processes that share an SQLite file: datagrams of Unix sockets.
 
 Each worker has a socket in a private folder of the machine. A message to a worker that has died, or that does
-not read fast enough, is lost, as on any `penstock.store.peers.Bus`.
+not read fast enough, is lost, as on any `penstock.store.news.Bus`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def clear_folder(folder: Path) -> None:
 
 
 class SocketBus:
-    """See `penstock.store.peers.Bus`."""
+    """See `penstock.store.news.Bus`."""
 
     most_bytes = _MOST_BYTES
 
