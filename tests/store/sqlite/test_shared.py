@@ -26,6 +26,8 @@ from tests.store.workers import NotingHost, until
 PROCESSES, TURNS = 4, 25
 SLEEPY = PeerTimes(lease=3600, tick=3600)
 """A worker that notices only what the bus reports."""
+PATIENT = PeerTimes(lease=3600, tick=0.05)
+"""A worker that looks into the store, and takes nothing over."""
 
 
 @contextmanager
@@ -107,7 +109,7 @@ def test_turns_of_a_killed_process_end_in_another(tmp_path: Path) -> None:
     async def run(process: subprocess.Popen[str]) -> None:
         assert line_of(process) == "refused locked"
         assert line_of(process) == "ready"
-        async with worker(path) as store, worker(path) as other, asyncio.timeout(60):
+        async with worker(path) as store, worker(path, PATIENT) as other, asyncio.timeout(60):
             host = NotingHost()
             store.attach(host)
             assert await asyncio.to_thread(line_of, process) == "stored 0"

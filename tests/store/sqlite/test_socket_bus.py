@@ -30,7 +30,7 @@ def test_messages_arrive_in_order(folder: Path) -> None:
         received: list[bytes] = []
         first.listen("first", received.append, ignore)
         second.listen("second", lambda _: None, ignore)
-        messages = [b"x" * second.most_bytes, *(b"%d" % number for number in range(50))]
+        messages = [b"x" * second.most_bytes, *(b"%d" % number for number in range(500))]
         for message in messages:
             second.send("first", message)
         await until(lambda: len(received) == len(messages))
@@ -49,6 +49,8 @@ def test_a_message_to_nobody_is_lost(folder: Path) -> None:
         bus.send("unknown", b"news")
         (folder / "dead").touch()
         bus.send("dead", b"news")
+        await asyncio.sleep(0.01)
+        assert all(link.is_closed for link in bus._links.values())
         await bus.aclose()
 
     asyncio.run(run())
@@ -61,8 +63,9 @@ def test_a_busy_worker_delays_nobody(folder: Path) -> None:
         busy.listen("busy", received.append, ignore)
         for _ in range(10_000):  # nothing is read meanwhile
             other.send("busy", b"x" * 10_000)
-        await asyncio.sleep(0)
-        assert len(received) < 10_000
+        other.send("busy", b"end")
+        await asyncio.sleep(0.05)
+        assert len(received) < 10_000, "what does not fit is lost"
         await busy.aclose()
         await other.aclose()
 
@@ -92,3 +95,22 @@ def test_files_have_folders_of_their_own(tmp_path: Path) -> None:
     assert first != second
     assert first == bus_folder(tmp_path / "a.db")
     assert len(os.fsencode(first / ("0" * 32))) < 100, "the path of a socket must be short"
+
+
+def test_a_worker_that_died_is_reached_again_under_its_name(folder: Path) -> None:
+    async def run() -> None:
+        sender, first = SocketBus(folder), SocketBus(folder)
+        received: list[bytes] = []
+        first.listen("name", received.append, ignore)
+        sender.send("name", b"1")
+        await until(lambda: received == [b"1"])
+        await first.aclose()
+        await until(lambda: sender._links["name"].is_closed)
+        second = SocketBus(folder)
+        second.listen("name", received.append, ignore)
+        sender.send("name", b"2")
+        await until(lambda: received == [b"1", b"2"])
+        await second.aclose()
+        await sender.aclose()
+
+    asyncio.run(run())
