@@ -74,6 +74,9 @@ unit: $(READY) ## Run the fast tests
 e2e: $(READY) ## Run the slow tests: processes that are stalled, signalled and killed; every command of the README
 	$(BIN)/pytest -n auto -m e2e
 
+e2e-store: $(READY) ## Run the tests of stores on real servers (needs the binaries of PostgreSQL; without them they are skipped)
+	$(BIN)/pytest -n auto --dist loadfile -m store -rs $(ARGS)
+
 coverage: $(READY) ## Run the fast and the slow tests, and check the coverage of every package
 	$(BIN)/pytest -n auto --cov --cov-report=
 	@$(MAKE) --no-print-directory covered
@@ -144,4 +147,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts vscode/wheel
 
-.PHONY: help env upgrade hooks serve lint types unit e2e coverage covered thorough test recordings terminal e2e-vscode e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs bench format clean
+.PHONY: help env upgrade hooks serve lint types unit e2e e2e-store coverage covered thorough test recordings terminal e2e-vscode e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs bench format clean

@@ -122,6 +122,8 @@ class StoreError(PenstockError):
     """An earlier release wrote the file, and only a gateway may migrate it."""
     MISSING = "missing"
     """The file does not exist, and the caller may not create it."""
+    EMPTY = "empty"
+    """The database has no tables of a store yet, and the caller may not create them."""
     LOCKED = "locked"
     """Another process uses the file."""
     UNWRITABLE = "unwritable"

@@ -34,6 +34,7 @@ EXTRAS: dict[str, Extra] = {
         "rs_bpe", "exact token counts for OpenAI models instead of estimates", "penstock[tokens]"
     ),
     "brotli": Extra("brotli", "requests and answers that are compressed with brotli", "penstock[brotli]"),
+    "postgres": Extra("asyncpg", "a store in PostgreSQL that several workers share", "penstock[postgres]"),
     "redis": Extra("redis", "fast messages between workers over Redis or Valkey", "penstock[redis]"),
 }
 """The extras in pyproject.toml, by name."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from penstock.cli import OK, PROBLEM, USAGE
 from penstock.sse import Decoder
-from penstock.store.sqlite.packing import pack_traces, unpack_traces
+from penstock.store.packing import pack_traces, unpack_traces
 from tests.cli.running import penstock
 from tests.gateway.running import Reply, Running, gateway
 

@@ -16,10 +16,12 @@ import pytest
 from penstock.store.batch_writer import WriteLimits
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Page, Store, StoredItem, Trace
 from penstock.store.memory import MemoryStore
+from penstock.store.postgres.store import open_postgres_store
 from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store
 from penstock.store.sqlite.store import open_sqlite_store
+from tests.store.postgres.cluster import empty, shared_cluster
 
-KINDS = ("memory", "sqlite", "sqlite-shared")
+KINDS = ("memory", "sqlite", "sqlite-shared", pytest.param("postgres", marks=pytest.mark.store))
 NO_DELAYS = WriteLimits(commit_delay=0, log_delay=0, recent_delay=0)
 """Write at once, so that what is read next is more likely to be in the file than in memory."""
 
@@ -42,6 +44,10 @@ async def open_test_store(kind: str, folder: Path, clock: Callable[[], float]) -
             store = MemoryStore(clock=clock)
         elif kind == "sqlite":
             store = await open_sqlite_store(folder / "store.db", clock=clock, bounds=NO_DELAYS)
+        elif kind == "postgres":
+            url = shared_cluster().url()
+            await empty(url)
+            store = await open_postgres_store(url, clock=clock, bounds=NO_DELAYS)
         else:
             stack.callback(hold_file(folder / "store.db", clock=clock).release)
             store = await open_shared_sqlite_store(folder / "store.db", clock=clock, bounds=NO_DELAYS)

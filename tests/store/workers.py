@@ -16,14 +16,16 @@ import pytest
 from penstock.store.batch_writer import WriteLimits
 from penstock.store.contract import Opened
 from penstock.store.peers import PeerTimes
+from penstock.store.postgres.store import open_postgres_store
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing
 from penstock.store.sqlite.reader_pool import ReaderPool
 from penstock.store.sqlite.shared import SharedSqliteBackend, hold_file, open_shared_sqlite_store
 from penstock.store.sqlite.writer import SqliteWriter
 from tests.store.builders import NO_DELAYS, Clock
+from tests.store.postgres.cluster import empty, shared_cluster
 
-SHARED_KINDS = ("sqlite-shared", "sqlite-bus")
+SHARED_KINDS = ("sqlite-shared", "sqlite-bus", pytest.param("postgres", marks=pytest.mark.store))
 FAST = PeerTimes(lease=0.4, tick=0.05)
 """Death is noticed within a second."""
 
@@ -105,7 +107,11 @@ async def open_on_network(
 @asynccontextmanager
 async def shared_place(kind: str, folder: Path) -> AsyncIterator[OpenWorker]:
     """Prepare a place for a store, and yield a function that opens it for one more worker."""
-    assert kind in SHARED_KINDS
+    if kind == "postgres":
+        url = shared_cluster().url()
+        await empty(url)
+        yield lambda: open_postgres_store(url, bounds=NO_DELAYS, times=FAST)
+        return
     lock = await asyncio.to_thread(hold_file, folder / "store.db")
 
     network, names = Network(), count(1)

@@ -22,6 +22,7 @@ from penstock.cli.endpoint import DEFAULT_URL
 from penstock.cli.terminal import Terminal
 from penstock.formatting import counted, wrapped
 from penstock.gateway.settings import DEMO, EVERY, Settings
+from penstock.store import location_of
 from penstock.upstream.reachability import (
     LIMIT,
     PLAIN_NAME,
@@ -127,7 +128,7 @@ def command_name() -> str:
 def store_in_words(settings: Settings, path: Path, *, is_in_memory: bool) -> str:
     """Return where responses are stored. `path` is the default file; `is_in_memory` is what happened."""
     if not is_in_memory:
-        return settings.store or short_path(path)
+        return location_of(settings.store) if settings.store else short_path(path)
     if settings.store:
         return "in memory: responses are lost when the gateway stops"
     return f"in memory, because another gateway uses {short_path(path)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.ledger_source import newest_turns
-from penstock.cli.store import add_store_option, store_path
+from penstock.cli.store import add_store_option, store_place
 from penstock.cli.terminal import Terminal
 from penstock.formatting import wrapped
 
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--failed needs --last: an id selects one turn")
     terminal = Terminal()
     try:
-        with open_archive(store_path(options)) as archive:
+        with open_archive(store_place(options)) as archive:
             account = (
                 _newest(archive, options, terminal) if options.last else _found(archive, options.id, terminal)
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.cli import UsageError
 from penstock.cli.endpoint import DEFAULT_URL
-from penstock.cli.store import add_store_option, store_path
+from penstock.cli.store import add_store_option, store_place
 
 if TYPE_CHECKING:
     from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnRecord, TurnTotals
@@ -54,7 +54,7 @@ def open_ledger(options: argparse.Namespace) -> Iterator[LedgerSource]:
         yield _GatewayLedger(options.base_url, read_key(options.api_key_env))
         return
     try:
-        with open_archive(store_path(options)) as archive:
+        with open_archive(store_place(options)) as archive:
             yield archive
     except StoreError as error:
         raise UsageError(str(error)) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli import OK, PROBLEM, USAGE, UsageError
 from penstock.cli.source import contents
-from penstock.cli.store import add_store_option, store_path
+from penstock.cli.store import add_store_option, store_place
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _stored(options: argparse.Namespace) -> Recording:
     from penstock.store import open_archive
 
     try:
-        with open_archive(store_path(options)) as archive:
+        with open_archive(store_place(options)) as archive:
             stored = archive.find(options.source)
             if stored is None:
                 raise UsageError(

@@ -1,4 +1,4 @@
-"""`penstock store`: statistics, pruning and export of a gateway's store, even while the gateway runs."""
+"""`penstock store`: statistics, pruning, export and moving of a gateway's store."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from penstock.cli.terminal import Terminal, TerminalOutput
 from penstock.formatting import counted, format_size, format_time
 
 if TYPE_CHECKING:
-    from penstock.store.contract import ArchiveStats, Pruned, StoreArchive
+    from penstock.store.contract import ArchiveStats, Imported, Pruned, StoreArchive
 
     Act = Callable[[StoreArchive], int]
     Add = Callable[..., object]
 
-_USAGE = "penstock store stats|prune|export [options]"
+_USAGE = "penstock store stats|prune|export|migrate|import [options]"
 
 _DESCRIPTION = """\
-Manage the file in which a gateway stores responses. The gateway may be running
-at the same time; running turns are never touched."""
+Manage the file or the database in which gateways store responses. They may be
+running at the same time; running turns are never touched."""
 
 _EPILOG = """\
 `penstock store ACTION --help` lists the options of an action.
@@ -38,13 +38,15 @@ examples:
   penstock store export -o store.jsonl      everything, with conversations
   penstock store export --since 12h | jq -r 'select(.status == "failed").id'
   penstock store export resp_abc            one response, with its events
+  penstock store migrate --store postgresql://HOST/DATABASE
+  penstock store import responses.sqlite --store postgresql://HOST/DATABASE
 
 Exports contain prompts and answers.
 
 exit codes:
   0  success
   1  a requested response was not found
-  2  nothing was done: wrong options, or an unreadable file"""
+  2  nothing was done: wrong options, or a store that cannot be used"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(
         dest="action", metavar="ACTION", title="actions", prog="penstock store", required=True
     )
-    for name, (summary, add_options, _) in _ACTIONS.items():
+    rows = [(name, row[0], row[1]) for name, row in (*_ACTIONS.items(), *_CHANGES.items())]
+    for name, summary, add_options in rows:
         action = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         add_store_option(action)
         add_options(action.add_argument)
@@ -81,15 +84,24 @@ def _export_options(add: Add) -> None:
 
 
 def add_store_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", metavar="PATH", help="the store's file (default: in your data folder)")
+    parser.add_argument(
+        "--store",
+        metavar="PLACE",
+        help="the store's file, or the URL of its database (default: a file in your data folder)",
+    )
 
 
-def store_path(options: argparse.Namespace) -> Path:
-    """Return the store's file; the default is the same as for `penstock serve`."""
+def store_place(options: argparse.Namespace) -> str | Path:
+    """Return the store's file or URL; the default is the same as for `penstock serve`."""
     from penstock.gateway.storage import NONE, default_path
+    from penstock.store import is_url
 
     if options.store == NONE:
-        raise UsageError("--store none means that there is no store: pass the path of a store's file")
+        raise UsageError(
+            "--store none means that there is no store: pass the path of a store's file, or a URL"
+        )
+    if options.store and is_url(options.store):
+        return str(options.store)
     return Path(options.store) if options.store else default_path(os.environ)
 
 
@@ -97,10 +109,13 @@ def run(options: argparse.Namespace) -> int:
     from penstock.errors import StoreError
     from penstock.store import open_archive
 
-    _, _, prepare = _ACTIONS[options.action]
-    act = prepare(options, Terminal())  # report wrong options before opening any file
+    terminal = Terminal()
     try:
-        with open_archive(store_path(options)) as archive:
+        if options.action in _CHANGES:
+            return _CHANGES[options.action][2](options, terminal)
+        _, _, prepare = _ACTIONS[options.action]
+        act = prepare(options, terminal)  # report wrong options before opening any file
+        with open_archive(store_place(options)) as archive:
             return act(archive)
     except StoreError as error:
         raise UsageError(str(error)) from None
@@ -120,9 +135,12 @@ def _print_stats(archive: StoreArchive, terminal: Terminal, *, is_json: bool) ->
 
         result = {"path": archive.location, **msgspec.to_builtins(stats.total), "by_status": stats.by_status}
         result |= {"oldest": stats.oldest, "newest": stats.newest}
+        if stats.disk_bytes is not None:
+            result["disk_bytes"] = stats.disk_bytes
         terminal.result(msgspec.json.encode(result).decode())
         return OK
-    for name, value in [*_rows(stats), ("file", terminal.clean(archive.location))]:
+    place = "file" if archive.files else "database"
+    for name, value in [*_rows(stats), (place, terminal.clean(archive.location))]:
         terminal.line(terminal.paint(f"{name:<14}", "dim") + value)
     return OK
 
@@ -137,6 +155,8 @@ def _rows(stats: ArchiveStats) -> list[tuple[str, str]]:
         ("conversations", f"{total.conversations:,}"),
         ("size", format_size(total.bytes)),
     ]
+    if stats.disk_bytes is not None:
+        rows.append(("on disk", format_size(stats.disk_bytes)))
     if stats.oldest is not None and stats.newest is not None:
         rows += [("oldest", format_time(stats.oldest)), ("newest", format_time(stats.newest))]
     return rows
@@ -256,3 +276,63 @@ _ACTIONS: dict[str, tuple[str, Callable[[Add], None], Callable[[argparse.Namespa
     "export": ("print responses and conversations, one JSON object per line", _export_options, _export),
 }
 """Each action: its summary, a function that adds its options, and one that prepares it from the options."""
+
+
+# Migrating and importing
+
+
+def _migrate_options(add: Add) -> None:
+    """Add none."""
+
+
+def _migrate(options: argparse.Namespace, terminal: Terminal) -> int:
+    from penstock.store import location_of, migrate_store
+
+    place = store_place(options)
+    done = migrate_store(place)
+    for summary in done:
+        terminal.line(summary)
+    steps = f"applied {counted(len(done), 'step')}" if done else "nothing to do"
+    terminal.line(f"{terminal.clean(location_of(place))} is up to date: {steps}")
+    return OK
+
+
+def _import_options(add: Add) -> None:
+    add("file", metavar="FILE", help="the file of the store to import; no gateway may be using it")
+
+
+def _import(options: argparse.Namespace, terminal: Terminal) -> int:
+    from penstock.store import import_file, is_url, location_of
+
+    place = store_place(options)
+    if not is_url(place):
+        raise UsageError("penstock store import needs a database: --store postgresql://HOST/DATABASE")
+    progress = _show_imported if sys.stderr.isatty() else lambda _: None
+    done = import_file(Path(options.file), str(place), progress)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    terminal.line(f"imported {_imported(done)} into {terminal.clean(location_of(place))}")
+    if done.known:
+        terminal.line(f"{counted(done.known, 'record')} of the file {_were(done.known)} there already")
+    return OK
+
+
+def _show_imported(done: Imported) -> None:
+    sys.stderr.write(f"\r\033[Kimported {_imported(done)} so far\r")
+    sys.stderr.flush()
+
+
+def _imported(done: Imported) -> str:
+    parts = [counted(done.responses, "response"), counted(done.conversations, "conversation")]
+    return f"{', '.join(parts)} and {counted(done.turns, 'record')} of the ledger"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+_CHANGES: dict[str, tuple[str, Callable[[Add], None], Callable[[argparse.Namespace, Terminal], int]]] = {
+    "migrate": ("create or update the tables of a database", _migrate_options, _migrate),
+    "import": ("move everything from a store's file into a database", _import_options, _import),
+}
+"""Actions that do not need a store that can be read already: each with a function that does it."""

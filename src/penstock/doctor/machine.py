@@ -17,7 +17,7 @@ from penstock.gateway.settings import Settings
 from penstock.gateway.storage import NONE, default_path
 from penstock.lenient import object_of, text_of
 from penstock.net.urls import host_and_port
-from penstock.store import is_in_use, open_archive
+from penstock.store import is_in_use, is_url, location_of, open_archive
 
 _PATIENCE = 3.0
 """Seconds for the answer of a program on this machine."""
@@ -93,6 +93,8 @@ def check_store(
     """Look at the file of the store without changing it: nothing is created, migrated or locked for long."""
     if settings.store == NONE:
         return _store("ok", "responses are stored in memory only, until the gateway stops")
+    if is_url(settings.store):
+        return _check_database(settings.store)
     path = (Path(settings.store) if settings.store else default_path(environment)).expanduser()
     folder = next((each for each in path.parents if each.exists()), Path())
     if (problem := _unusable(path, folder)) is not None:
@@ -115,6 +117,19 @@ def check_store(
         state = "will be created"
     sentence = f"{path} {state}; {format_size(free)} of disk space left"
     return _store("ok", sentence, path=str(path), free_bytes=free, in_use=is_used)
+
+
+def _check_database(url: str) -> Finding:
+    """Look at the database of the store without changing it."""
+    location = location_of(url)
+    try:
+        with open_archive(url):
+            return _store("ok", f"{location} can be used", path=location, in_use=is_in_use(url))
+    except StoreError as error:
+        if error.code in (StoreError.OLDER_VERSION, StoreError.EMPTY):
+            return _store("ok", f"{location} can be used; its tables will be created", path=location)
+        fix = "correct the URL: store under [server], or --store URL"
+        return _store("problem", error.message, fix, path=location, code=error.code)
 
 
 def _unusable(path: Path, folder: Path) -> Finding | None:

@@ -54,6 +54,10 @@ class BufferedStore(Generic[Writer]):
         self._lost: list[str] = []
         """The ids of responses that could not be written before the store was closed."""
 
+    @property
+    def clock(self) -> Callable[[], float]:
+        return self._clock
+
     def _turn(self, tenant: str, id: str) -> TurnBuffer | None:
         running = self._turns.get(id)
         return running if running is not None and running.opened.tenant == tenant else None

@@ -90,6 +90,8 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     the end of a finished one, is not written yet."""
     accent: str = ""
     """The accent that the turn was made for; "" if an older version stored it."""
+    has_log: bool = True
+    """False if its log was deleted before it: logs may be kept for a shorter time."""
 
 
 class LoggedEvent(Struct, frozen=True, gc=False, array_like=True):
@@ -186,6 +188,11 @@ class Store(Ledger, Protocol):
     Use it from one event loop. Methods that change something other than a running turn raise `StoreError`
     when the change could not be written.
     """
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Return the time that the store uses. Workers that share a database all use its clock, so a time
+        that they compare should come from here."""
 
     @property
     def is_unavailable(self) -> bool:
@@ -363,6 +370,8 @@ class ArchiveStats(Struct, frozen=True, kw_only=True):
     by_status: dict[str, int]
     oldest: int | None
     newest: int | None
+    disk_bytes: int | None = None
+    """What it takes on disk, with space that is free for later; None if `total` says it."""
 
 
 class ArchivedConversation(Struct, frozen=True):
@@ -377,6 +386,15 @@ class Pruned(Struct):
 
     responses: int = 0
     conversations: int = 0
+
+
+class Imported(Struct):
+    """How many records of another store were moved into this one, and how many were there already."""
+
+    responses: int = 0
+    conversations: int = 0
+    turns: int = 0
+    known: int = 0
 
 
 class StoreArchive(LedgerArchive, Protocol):

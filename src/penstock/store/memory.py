@@ -157,6 +157,10 @@ class MemoryStore(MemoryLedger):
         return True
 
     @property
+    def clock(self) -> Callable[[], float]:
+        return self._clock
+
+    @property
     def is_unavailable(self) -> bool:
         return False
 

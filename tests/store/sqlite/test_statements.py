@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, StoredConversation
+from penstock.store.packing import ROW_BYTES
 from penstock.store.sqlite import queries, statements
-from penstock.store.sqlite.packing import ROW_BYTES
 from penstock.store.turn_buffer import UnwrittenPart
 from tests.store.builders import closed, done, event, events, items, opened, trace
 

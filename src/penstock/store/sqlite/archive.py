@@ -26,6 +26,7 @@ from penstock.store.contract import (
     Trace,
 )
 from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
+from penstock.store.packing import item_of
 from penstock.store.sqlite import ledger, queries
 from penstock.store.sqlite.file import (
     BUSY_MS,
@@ -34,7 +35,6 @@ from penstock.store.sqlite.file import (
     connect_existing,
     prepare_for_writing,
 )
-from penstock.store.sqlite.packing import item_of
 from penstock.store.sqlite.pruning import pruning_steps, store_time
 from penstock.store.sqlite.schema import STEPS, check
 
@@ -111,7 +111,7 @@ class SqliteArchive:
 
     def responses(self) -> Iterator[StoredResponse]:
         last = 0
-        while rows := self._run(_rows, _RESPONSES, last, _BATCH):
+        while rows := self._run(select_rows, _RESPONSES, last, _BATCH):
             yield from map(queries.response_of, rows)
             last = rows[-1][0]
 
@@ -125,18 +125,18 @@ class SqliteArchive:
         return self._run(queries.traces, tenant, id)
 
     def input(self, tenant: str, id: str) -> list[StoredItem]:
-        return [item_of(*row) for row in self._run(_rows, _ITEMS, tenant, id, False)]
+        return [item_of(*row) for row in self._run(select_rows, _ITEMS, tenant, id, False)]
 
     def output(self, tenant: str, id: str) -> list[StoredItem]:
-        return [item_of(*row) for row in self._run(_rows, _ITEMS, tenant, id, True)]
+        return [item_of(*row) for row in self._run(select_rows, _ITEMS, tenant, id, True)]
 
     # Conversations
 
     def conversations(self) -> Iterator[ArchivedConversation]:
         last = 0
-        while rows := self._run(_rows, _CONVERSATIONS, last, _BATCH):
+        while rows := self._run(select_rows, _CONVERSATIONS, last, _BATCH):
             for number, tenant, changed_at, *conversation in rows:
-                items = [item_of(*row) for row in self._run(_rows, _CONVERSATION_ITEMS, number)]
+                items = [item_of(*row) for row in self._run(select_rows, _CONVERSATION_ITEMS, number)]
                 yield ArchivedConversation(
                     tenant, changed_at, StoredConversation(*conversation), tuple(items)
                 )
@@ -181,7 +181,7 @@ class SqliteArchive:
                 if step.deletes and progress is not None:
                     progress(pruned)
         # Only a checkpoint shrinks the file; if a gateway is reading, a later one does.
-        self._run(_rows, "PRAGMA wal_checkpoint(PASSIVE)")
+        self._run(select_rows, "PRAGMA wal_checkpoint(PASSIVE)")
         return pruned
 
 
@@ -198,19 +198,19 @@ def _check(connection: sqlite3.Connection) -> None:
         )
 
 
-def _rows(connection: sqlite3.Connection, query: str, *values: object) -> list[tuple[Any, ...]]:
+def select_rows(connection: sqlite3.Connection, query: str, *values: object) -> list[tuple[Any, ...]]:
     return connection.execute(query, values).fetchall()
 
 
 def _find(connection: sqlite3.Connection, id: str) -> StoredResponse | None:
     (number,) = connection.execute(_NUMBER, (id,)).fetchone()
-    rows = _rows(connection, _RESPONSES, number - 1, 1) if number is not None else []
+    rows = select_rows(connection, _RESPONSES, number - 1, 1) if number is not None else []
     return next((stored for stored in map(queries.response_of, rows) if stored.id == id), None)
 
 
 def _stats(connection: sqlite3.Connection) -> ArchiveStats:
-    oldest, newest = _rows(connection, "SELECT min(created_at), max(created_at) FROM responses")[0]
-    counts = _rows(connection, "SELECT status, count(*) FROM responses GROUP BY status ORDER BY status")
+    oldest, newest = select_rows(connection, "SELECT min(created_at), max(created_at) FROM responses")[0]
+    counts = select_rows(connection, "SELECT status, count(*) FROM responses GROUP BY status ORDER BY status")
     return ArchiveStats(total=queries.stats(connection), by_status=dict(counts), oldest=oldest, newest=newest)
 
 
@@ -228,7 +228,9 @@ SELECT count(*) FROM responses WHERE number NOT IN (SELECT number FROM needed)
 
 def _count_expired(connection: sqlite3.Connection, older_than: float) -> Pruned:
     responses = connection.execute(_EXPIRED, {"time": older_than}).fetchone()[0]
-    conversations = _rows(connection, "SELECT count(*) FROM conversations WHERE changed_at < ?", older_than)
+    conversations = select_rows(
+        connection, "SELECT count(*) FROM conversations WHERE changed_at < ?", older_than
+    )
     return Pruned(responses, conversations[0][0])
 
 

@@ -9,19 +9,14 @@ so that a page of rare turns is found without reading the others' rows.
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-import msgspec
-from msgspec.structs import replace
 
 from penstock.store.ledger import (
     FAILED,
     HOUR,
     INTERRUPTED,
-    SEARCHED,
     UNFINISHED,
     Budget,
     Dimension,
@@ -33,18 +28,27 @@ from penstock.store.ledger import (
     TurnTotals,
     cursor_of,
     hour_of,
-    lower_ascii,
     position_of,
-    time_name,
+)
+from penstock.store.ledger_tables import (
+    COLUMNS,
+    DAY_HOURS,
+    LONGEST_MONTH,
+    SUMS,
+    conditions_of,
+    conditions_of_sums,
+    day_begin,
+    interrupted,
+    parts_of,
+    record_of,
+    row_of,
+    search_of,
+    sums_of,
+    totals_of,
+    where,
 )
 from penstock.store.limits import check_limits
 from penstock.store.sqlite import workers
-
-COLUMNS = TurnRecord.__struct_fields__
-_LARGEST = 2**40
-"""A larger number is written as this one: sums of such numbers still fit a column."""
-_DAY_HOURS = 24
-_LONGEST_MONTH = 31
 
 _NAMES = ", ".join(COLUMNS)
 _MARKS = ", ".join("?" * (len(COLUMNS) + 2))
@@ -53,27 +57,15 @@ _WRITE = f"""
 INSERT INTO turns ({_NAMES}, search, worker) VALUES ({_MARKS})
 ON CONFLICT (id) DO UPDATE SET {_CHANGES} WHERE turns.ended_at IS NULL
 """
-_SUMS = (
-    "turns",
-    "failed",
-    "input_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "cost",
-    "unpriced",
-    "estimated",
-    "duration_ms",
-)
-_ADDITIONS = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+_ADDITIONS = ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
 _ADD_TO_SUM = f"""
-INSERT INTO %s (hour, tenant, model, target, outcome, {", ".join(_SUMS)})
-VALUES ({", ".join("?" * (len(_SUMS) + 5))})
+INSERT INTO %s (hour, tenant, model, target, outcome, {", ".join(SUMS)})
+VALUES ({", ".join("?" * (len(SUMS) + 5))})
 ON CONFLICT (hour, tenant, model, target, outcome) DO UPDATE SET {_ADDITIONS}
 """
 _ADD_UP_DAY = f"""
-INSERT INTO turn_days (hour, tenant, model, target, outcome, {", ".join(_SUMS)})
-SELECT :day, tenant, model, target, outcome, {", ".join(f"sum({name})" for name in _SUMS)} FROM turn_hours
+INSERT INTO turn_days (hour, tenant, model, target, outcome, {", ".join(SUMS)})
+SELECT :day, tenant, model, target, outcome, {", ".join(f"sum({name})" for name in SUMS)} FROM turn_hours
 WHERE hour >= :day AND hour < :end GROUP BY tenant, model, target, outcome
 """
 _ADD_TO_DAY = """
@@ -87,10 +79,9 @@ ON CONFLICT (tenant, day) DO UPDATE SET tokens = tokens + excluded.tokens, cost 
 def write_records(connection: sqlite3.Connection, records: Iterable[TurnRecord], worker: str = "") -> None:
     """Write records of a worker in their present state. A row of a turn that has ended stays as it is."""
     for record in records:
-        values = _values(record)
-        row = dict(zip(COLUMNS, values, strict=True))
-        search = lower_ascii("\n".join(row[name] for name in SEARCHED))
-        if connection.execute(_WRITE, (*values, search, worker)).rowcount and record.ended_at is not None:
+        row = row_of(record)
+        done = connection.execute(_WRITE, (*row.values(), search_of(row), worker))
+        if done.rowcount and record.ended_at is not None:
             _add_to_sums(connection, row)
 
 
@@ -103,40 +94,14 @@ def admit(
     return exceeded
 
 
-def _values(record: TurnRecord) -> list[Any]:
-    """Return the columns of a row, in a form that the file always accepts: records must not be lost because
-    an upstream reports nonsense."""
-    return [_column(getattr(record, name)) for name in COLUMNS]
-
-
-def _column(value: object) -> object:
-    match value:
-        case str():
-            return value if value.isascii() else value.encode(errors="replace").decode()
-        case int():
-            return min(max(int(value), -_LARGEST), _LARGEST)
-        case float():
-            return value if math.isfinite(value) else 0.0
-        case tuple():
-            return msgspec.json.encode(value).decode()
-    return value
-
-
 def _add_to_sums(connection: sqlite3.Connection, row: dict[str, Any]) -> None:
-    hour, tenant, cost = hour_of(row["started_at"]), row["tenant"], row["cost"]
+    hour, tenant = hour_of(row["started_at"]), row["tenant"]
     key = (tenant, row["model"], row["target"], row["outcome"])
-    tokens = [row[name] for name in _SUMS if name.endswith("_tokens")]
-    is_failed, is_unpriced = row["outcome"] in FAILED, cost is None
-    sums = (1, is_failed, *tokens, cost or 0.0, is_unpriced, row["usage_estimated"], row["duration_ms"])
+    sums = sums_of(row)
     connection.execute(_ADD_TO_SUM % "turn_hours", (hour, *key, *sums))
-    connection.execute(_ADD_TO_SUM % "turn_days", (_day_begin(hour), *key, *sums))
+    connection.execute(_ADD_TO_SUM % "turn_days", (day_begin(hour), *key, *sums))
     used = row["input_tokens"] + row["output_tokens"]
-    connection.execute(_ADD_TO_DAY, (tenant, hour // _DAY_HOURS, used, cost or 0.0))
-
-
-def _day_begin(hour: int) -> int:
-    """Return the first hour of the day that contains an hour."""
-    return hour // _DAY_HOURS * _DAY_HOURS
+    connection.execute(_ADD_TO_DAY, (tenant, hour // DAY_HOURS, used, row["cost"] or 0.0))
 
 
 def settle_interrupted(
@@ -150,18 +115,7 @@ def settle_interrupted(
     WHERE ended_at IS NULL AND worker NOT IN ({marks}) AND id NOT IN (SELECT id FROM running)
     """
     rows = connection.execute(query, living).fetchall()
-    records = [
-        replace(
-            record,
-            ended_at=now,
-            outcome="failed",
-            closer="gateway",
-            code=code,
-            usage_estimated=True,
-            duration_ms=max(round((now - record.started_at) * 1000), 0),
-        )
-        for record in map(_record_of, rows)
-    ]
+    records = [interrupted(record_of(row), now, code) for row in rows]
     write_records(connection, records)
     return len(records)
 
@@ -181,7 +135,7 @@ def delete_turns(connection: sqlite3.Connection, older_than: float, most: int) -
     """Delete turns of hours that were over at a time, and the sums of these hours."""
     hour = hour_of(older_than)
     _delete_sums(connection, hour)
-    connection.execute("DELETE FROM tenant_days WHERE day < ?", (hour // _DAY_HOURS - _LONGEST_MONTH,))
+    connection.execute("DELETE FROM tenant_days WHERE day < ?", (hour // DAY_HOURS - LONGEST_MONTH,))
     old = "SELECT rowid FROM turns WHERE started_at < ? AND ended_at IS NOT NULL ORDER BY started_at LIMIT ?"
     return connection.execute(f"DELETE FROM turns WHERE rowid IN ({old})", (hour * HOUR, most)).rowcount
 
@@ -189,9 +143,9 @@ def delete_turns(connection: sqlite3.Connection, older_than: float, most: int) -
 def _delete_sums(connection: sqlite3.Connection, hour: int) -> None:
     """Delete the sums before an hour. The day that it is in is added up again from what is left of it."""
     if connection.execute("DELETE FROM turn_hours WHERE hour < ?", (hour,)).rowcount:
-        day = _day_begin(hour)
+        day = day_begin(hour)
         connection.execute("DELETE FROM turn_days WHERE hour <= ?", (day,))
-        connection.execute(_ADD_UP_DAY, {"day": day, "end": day + _DAY_HOURS})
+        connection.execute(_ADD_UP_DAY, {"day": day, "end": day + DAY_HOURS})
 
 
 # Counting
@@ -226,7 +180,7 @@ class _Counts:
         settled = (
             f"SELECT ifnull(sum({column}), 0) FROM tenant_days WHERE tenant = ? AND day >= ? AND day < ?"
         )
-        days = (hour_of(begin) // _DAY_HOURS, hour_of(end) // _DAY_HOURS)
+        days = (hour_of(begin) // DAY_HOURS, hour_of(end) // DAY_HOURS)
         reserved = f"""
         SELECT ifnull(sum(reserved_{column}), 0) FROM turns
         WHERE tenant = ? AND ended_at IS NULL AND started_at >= ? AND started_at < ?
@@ -241,15 +195,15 @@ class _Counts:
 
 
 def turns(connection: sqlite3.Connection, filter: TurnFilter, after: str, limit: int) -> TurnPage:
-    conditions, values = _conditions(filter)
+    conditions, values = conditions_of(filter, "instr")
     if after:
         conditions.append("(started_at, id) < (?, ?)")
         values.extend(position_of(after))
     limit = max(limit, 1)
     order = "ORDER BY started_at DESC, id DESC"
-    rows = f"SELECT rowid FROM {_indexed(filter)} {_where(conditions)} {order} LIMIT ?"
+    rows = f"SELECT rowid FROM {_indexed(filter)} {where(conditions)} {order} LIMIT ?"
     query = f"SELECT {_NAMES} FROM turns WHERE rowid IN ({rows}) {order}"
-    found = [_record_of(row) for row in connection.execute(query, (*values, limit + 1))]
+    found = [record_of(row) for row in connection.execute(query, (*values, limit + 1))]
     page = tuple(found[:limit])
     return TurnPage(page, cursor_of(page[-1]) if len(found) > limit else "")
 
@@ -263,45 +217,7 @@ def _indexed(filter: TurnFilter) -> str:
     return "turns INDEXED BY turns_by_start"
 
 
-def _record_of(row: Sequence[Any]) -> TurnRecord:
-    values = dict(zip(COLUMNS, row, strict=True))
-    values["diagnostics"] = msgspec.json.decode(values["diagnostics"])
-    return msgspec.convert(values, TurnRecord, strict=False)
-
-
-def _where(conditions: Sequence[str]) -> str:
-    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
-
-
-def _conditions(filter: TurnFilter) -> tuple[list[str], list[object]]:
-    """Return the conditions for rows of `turns`, and their values."""
-    conditions, values = _common_conditions(filter)
-    if filter.since > 0:
-        conditions.append("started_at >= ?")
-        values.append(filter.since)
-    if filter.until is not None:
-        conditions.append("started_at < ?")
-        values.append(filter.until)
-    if filter.search:
-        conditions.append(
-            "instr(search, ?)"
-        )  # LIKE has wildcards, and limits the length of what it looks for
-        values.append(lower_ascii(filter.search))
-    if filter.outcome == UNFINISHED:
-        conditions.append("ended_at IS NULL")
-    return conditions, values
-
-
-def _common_conditions(filter: TurnFilter) -> tuple[list[str], list[object]]:
-    """Return the conditions that rows of `turns` and `turn_hours` can be tested for."""
-    wanted = {"model": filter.model, "target": filter.target, "outcome": filter.outcome}
-    found = [(f"{name} = ?", value) for name, value in wanted.items() if value]
-    if filter.tenant is not None:
-        found.insert(0, ("tenant = ?", filter.tenant))
-    return [condition for condition, _ in found], [value for _, value in found]
-
-
-_OF_HOUR = f"hour, tenant, model, target, outcome, {', '.join(_SUMS)}"
+_OF_HOUR = f"hour, tenant, model, target, outcome, {', '.join(SUMS)}"
 _OF_TURN = f"""
 CAST(started_at AS INTEGER) / {HOUR} AS hour, tenant, model, target, outcome,
     1 AS turns, outcome IN {FAILED} AS failed, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
@@ -313,7 +229,7 @@ _GROUPS: dict[Dimension, str] = {
     "target": "target",
     "outcome": "outcome",
     "hour": "hour",
-    "day": f"hour / {_DAY_HOURS}",
+    "day": f"hour / {DAY_HOURS}",
     "month": f"strftime('%Y-%m', hour * {HOUR}, 'unixepoch')",
 }
 
@@ -322,69 +238,20 @@ def totals(connection: sqlite3.Connection, filter: TurnFilter, by: Sequence[Dime
     """Add up the sums of whole days and hours, and the turns of the rest; with a search, only turns."""
     sources: list[str] = []
     values: list[object] = []
-    for table, part in _parts(filter, by):
+    for table, part in parts_of(filter, by):
         if table == "turns":
-            conditions, some = _conditions(part)
-            rows = f"SELECT rowid FROM {_indexed(part)} {_where(conditions)}"
+            conditions, some = conditions_of(part, "instr")
+            rows = f"SELECT rowid FROM {_indexed(part)} {where(conditions)}"
             sources.append(f"SELECT {_OF_TURN} FROM turns WHERE rowid IN ({rows}) AND ended_at IS NOT NULL")
         else:
-            conditions, some = _common_conditions(part)
-            conditions.append("hour >= ? AND hour < ?")
-            some += [hour_of(part.since), _FOREVER if part.until is None else hour_of(part.until)]
-            sources.append(f"SELECT {_OF_HOUR} FROM {table} {_where(conditions)}")
+            conditions, some = conditions_of_sums(part)
+            sources.append(f"SELECT {_OF_HOUR} FROM {table} {where(conditions)}")
         values += some
     groups = [_GROUPS[each] for each in by]
-    sums = ", ".join(f"sum({name})" for name in _SUMS)
+    sums = ", ".join(f"sum({name})" for name in SUMS)
     ending = f"GROUP BY {', '.join(groups)} ORDER BY {', '.join(groups)}" if groups else "HAVING count(*) > 0"
     query = f"SELECT {', '.join([*groups, sums])} FROM ({' UNION ALL '.join(sources)}) {ending}"
-    return [_totals_of(by, row) for row in connection.execute(query, values)]
-
-
-_FOREVER = 2**62
-
-
-def _parts(filter: TurnFilter, by: Sequence[Dimension]) -> list[tuple[str, TurnFilter]]:
-    """Split the time of a filter into days and hours, for which there are sums, and what is before and after
-    them; return each with its table."""
-    if filter.search:
-        return [("turns", filter)]
-    tables = [("turn_hours", HOUR), ("turns", 0)]
-    if "hour" not in by:
-        tables.insert(0, ("turn_days", _DAY_HOURS * HOUR))
-    parts: list[tuple[str, TurnFilter]] = []
-    rest = [filter]
-    for table, seconds in tables:
-        left: list[TurnFilter] = []
-        for each in rest:
-            inner, outer = _split(each, seconds) if seconds else (each, [])
-            parts += [(table, inner)] if inner is not None else []
-            left += outer
-        rest = left
-    return parts
-
-
-def _split(filter: TurnFilter, seconds: int) -> tuple[TurnFilter | None, list[TurnFilter]]:
-    """Return the multiples of a time that are in a filter, and what is before and after them."""
-    first = math.ceil(max(filter.since, 0.0) / seconds) * seconds
-    last = None if filter.until is None else int(filter.until // seconds) * seconds
-    if last is not None and first >= last:
-        return None, [filter]
-    outer = [replace(filter, until=first)] if filter.since < first else []
-    if last is not None and filter.until is not None and last < filter.until:
-        outer.append(replace(filter, since=last))
-    return replace(filter, since=first, until=last), outer
-
-
-def _totals_of(by: Sequence[Dimension], row: Sequence[Any]) -> TurnTotals:
-    named: dict[str, str] = {name: _group_name(name, value) for name, value in zip(by, row, strict=False)}
-    sums = dict(zip(_SUMS, row[len(by) :], strict=True))
-    return TurnTotals(group=named, **sums)
-
-
-def _group_name(dimension: Dimension, value: Any) -> str:
-    if dimension == "hour":
-        return time_name(dimension, value)
-    return time_name(dimension, value * _DAY_HOURS) if dimension == "day" else str(value)
+    return [totals_of(by, row) for row in connection.execute(query, values)]
 
 
 def approximate_bytes(connection: sqlite3.Connection) -> int:

@@ -17,7 +17,7 @@ from penstock.store.contract import (
     Trace,
     page_of,
 )
-from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
+from penstock.store.packing import item_of, unpack_document, unpack_events, unpack_traces
 from penstock.store.sqlite.recent import recent_events
 
 _KEYS_AT_ONCE = 100

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from penstock.store.backend import ClaimedTurn, Orphan
 from penstock.store.contract import Opened
-from penstock.store.sqlite.packing import item_of, unpack_document
+from penstock.store.packing import item_of, unpack_document
 
 clock = time.monotonic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.store.contract import LoggedEvent, StoredItem
-from penstock.store.sqlite.packing import (
+from penstock.store.packing import (
     LARGE,
     item_of,
     pack_document,
