@@ -26,7 +26,7 @@ from tests.store.workers import (
 )
 
 BACKGROUND = replace(opened("resp_1", "in_1", status="queued"), is_background=True)
-ASLEEP = PeerTimes(lease=0.4, tick=3600)
+ASLEEP = PeerTimes(lease=60, tick=3600)
 """A worker that looks at nothing by itself."""
 
 
@@ -79,7 +79,7 @@ def test_a_worker_takes_nothing_over_before_it_had_contact_for_a_lease(tmp_path:
         await peers._take_over_orphans()
         assert await peers.owner(LOCAL, "resp_1") == "dead", "it has just joined"
         assert peers._contact_since is not None
-        peers._contact_since -= 0.4
+        peers._contact_since -= ASLEEP.lease
         await peers._take_over_orphans()
         await until(lambda: is_status(store, "failed"))
 
@@ -95,8 +95,8 @@ def test_contact_begins_again(tmp_path: Path, is_lost: bool) -> None:
         peers = store._peers
         assert peers.has_contact
         assert peers._contact_since is not None
-        peers._contact_since = None if is_lost else peers._contact_since - 1.0
-        peers._renewed_at -= 0.0 if is_lost else 0.5
+        peers._contact_since = None if is_lost else peers._contact_since - 90.0
+        peers._renewed_at -= 0.0 if is_lost else 70.0
         assert not peers.has_contact
         assert store.is_unavailable
         await let_die(store, opened("resp_1"))
@@ -135,7 +135,7 @@ def test_all_turns_of_a_dead_worker_are_taken_over_at_once(tmp_path: Path) -> No
         ids = [f"resp_{number}" for number in range(120)]
         await let_die(store, *(opened(id) for id in ids))
         assert store._peers._contact_since is not None
-        store._peers._contact_since -= 0.4
+        store._peers._contact_since -= ASLEEP.lease
         await store._peers._take_over_orphans()
         for id in ids:
             assert code_of(await read(store, id)) == "worker_lost"
