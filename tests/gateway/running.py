@@ -308,6 +308,12 @@ def gateway(
         assert [line for line in errors if not any(words in line for words in known)] == []
 
 
+def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Start a gateway that is expected to fail."""
+    command = [sys.executable, "-m", "penstock", "serve", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
+
+
 def _when_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -> str:
     for _ in range(1500):
         if ready.exists() and (url := ready.read_text().strip()):

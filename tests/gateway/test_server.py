@@ -26,7 +26,7 @@ from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.clients import RawClient, TurnThread
 from tests.gateway.configs import CONFIG
 from tests.gateway.probes import has_logged, refuses, wait_for
-from tests.gateway.running import Json, Running, gateway
+from tests.gateway.running import Json, Running, gateway, serve
 from tests.gateway.upstream import (
     SSE_HEAD,
     Flood,
@@ -40,12 +40,6 @@ from tests.gateway.upstream import (
     until_gone,
 )
 from tests.net.certificates import certificate_files, server_context, trusting
-
-
-def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Start a gateway that is expected to fail."""
-    command = [sys.executable, "-m", "penstock", "serve", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
 
 
 def test_heavy_threads_let_the_event_loop_run_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,10 +308,11 @@ def own_name(connection: http.client.HTTPSConnection) -> str:
 
 
 @pytest.mark.e2e
-def test_it_serves_https_and_loads_a_renewed_certificate(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+def test_it_serves_https_and_loads_a_renewed_certificate(tmp_path: Path, options: tuple[str, ...]) -> None:
     authority = trustme.CA()
     write_certificate(tmp_path, authority, "first")
-    with gateway(tmp_path, config=TLS) as running:
+    with gateway(tmp_path, *options, config=TLS) as running:
         assert running.url.startswith("https://127.0.0.1:")
 
         def ask(path: str, body: Json) -> tuple[str, bytes]:
@@ -338,6 +333,7 @@ def test_it_serves_https_and_loads_a_renewed_certificate(tmp_path: Path) -> None
         write_certificate(tmp_path, authority, "second")
         running.signal(signal.SIGHUP)
         wait_for(lambda: has_logged(running, "the settings were reloaded"))
+        wait_for(lambda: all(ask("/healthz", {})[0] == "second" for _ in range(8)))  # all workers
         assert ask("/v1/responses", {"model": "demo", "input": "hi"})[0] == "second"
         (tmp_path / "own.pem").write_text("no certificate")
         running.signal(signal.SIGHUP)

@@ -12,7 +12,7 @@ from penstock.store.ledger import KeyLimits, TurnFilter
 from penstock.store.shared import SharedStore
 from tests.store.builders import closed, event, events, item_of, items, opened, read, recalled
 from tests.store.ledger_records import ended, started
-from tests.store.workers import NotingHost, for_two_workers, go_on_renewing, stop_renewing, until
+from tests.store.workers import NotingHost, for_two_workers, resume_renewing, stop_renewing, until
 
 BACKGROUND = replace(opened("resp_1", "in_1", status="queued"), is_background=True)
 
@@ -72,7 +72,7 @@ async def test_many_clients_follow_many_turns(first: SharedStore, second: Shared
     for id in ids:
         await first.close(id, closed(id), patience=30)
     assert all(log == events(0, 30) for log in await asyncio.gather(*readers))
-    assert not second._peers._followed
+    assert not second._news._followed
 
 
 @for_two_workers
@@ -196,7 +196,7 @@ async def test_an_idle_turn_learns_that_it_was_taken_over(first: SharedStore, se
     await first.open(opened("resp_1"), patience=30)
     await stop_renewing(first)
     await until(lambda: status_is(second, "resp_1", "failed"))
-    go_on_renewing(first)
+    await resume_renewing(first)
     await until(lambda: "resp_1" in host.lost)
 
 
@@ -276,8 +276,6 @@ async def test_records_of_living_workers_are_not_settled(first: SharedStore, sec
     await first.admit(started("resp_1"))
     await first.turns(TurnFilter())
     await stop_renewing(second)
-    for _ in range(3):
-        await first._peers._renew()
-        await asyncio.sleep(0.2)
+    await asyncio.sleep(0.6)  # the lease of the second worker expires, and is noticed
     [record] = (await first.turns(TurnFilter())).turns
     assert record.outcome == "running"

@@ -7,20 +7,25 @@ import functools
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from penstock.store.batch_writer import WriteLimits
 from penstock.store.contract import Opened
 from penstock.store.peers import PeerTimes
 from penstock.store.postgres.store import open_postgres_store
 from penstock.store.shared import SharedStore
-from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store
-from tests.store.builders import NO_DELAYS
+from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing
+from penstock.store.sqlite.reader_pool import ReaderPool
+from penstock.store.sqlite.shared import SharedSqliteBackend, hold_file, open_shared_sqlite_store
+from penstock.store.sqlite.writer import SqliteWriter
+from tests.store.builders import NO_DELAYS, Clock
 from tests.store.postgres.cluster import empty, shared_cluster
 
-SHARED_KINDS = ("sqlite-shared", pytest.param("postgres", marks=pytest.mark.store))
+SHARED_KINDS = ("sqlite-shared", "sqlite-bus", pytest.param("postgres", marks=pytest.mark.store))
 FAST = PeerTimes(lease=0.4, tick=0.05)
 """Death is noticed within a second."""
 
@@ -51,6 +56,54 @@ class NotingHost:
         return self._can_start
 
 
+class Network:
+    """Connects the buses of several workers in one process."""
+
+    def __init__(self) -> None:
+        self.receivers: dict[str, Callable[[bytes], None]] = {}
+        self.sent: list[bytes] = []
+        self.is_lost: Callable[[bytes], bool] = lambda _: False
+        """Whether a message is lost."""
+
+    def send(self, worker: str, data: bytes) -> None:
+        self.sent.append(data)
+        if worker in self.receivers and not self.is_lost(data):
+            asyncio.get_running_loop().call_soon(self.receivers[worker], data)
+
+
+class MemoryBus:
+    """See `penstock.store.news.Bus`."""
+
+    most_bytes = 1024 * 1024
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._worker = ""
+
+    def listen(self, worker: str, receive: Callable[[bytes], None], changed: Callable[[], None]) -> None:  # noqa: ARG002
+        self._worker = worker
+        self._network.receivers[worker] = receive
+
+    def send(self, worker: str, data: bytes) -> None:
+        self._network.send(worker, data)
+
+    async def aclose(self) -> None:
+        self._network.receivers.pop(self._worker, None)
+
+
+async def open_on_network(
+    path: Path, network: Network, worker: str, *, bounds: WriteLimits = NO_DELAYS, times: PeerTimes = FAST
+) -> SharedStore:
+    """Open a file that several workers share, with a bus that carries events between them."""
+    connection = connect_existing(path, BUSY_MS)
+    prepare_for_writing(connection)
+    writer, clock = SqliteWriter(connection, bounds, worker=worker), Clock()
+    backend = SharedSqliteBackend(writer, ReaderPool(path, BUSY_MS), worker=worker, clock=clock)
+    store = SharedStore(backend, writer, MemoryBus(network), worker, clock, times)
+    await store.join()
+    return store
+
+
 @asynccontextmanager
 async def shared_place(kind: str, folder: Path) -> AsyncIterator[OpenWorker]:
     """Prepare a place for a store, and yield a function that opens it for one more worker."""
@@ -61,7 +114,11 @@ async def shared_place(kind: str, folder: Path) -> AsyncIterator[OpenWorker]:
         return
     lock = await asyncio.to_thread(hold_file, folder / "store.db")
 
+    network, names = Network(), count(1)
+
     async def open_worker() -> SharedStore:
+        if kind == "sqlite-bus":
+            return await open_on_network(folder / "store.db", network, f"worker {next(names)}")
         return await open_shared_sqlite_store(folder / "store.db", bounds=NO_DELAYS, times=FAST)
 
     try:
@@ -114,5 +171,7 @@ async def stop_renewing(store: SharedStore) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def go_on_renewing(store: SharedStore) -> None:
+async def resume_renewing(store: SharedStore) -> None:
+    """Let a worker return that seemed dead to the others."""
+    await stop_renewing(store)
     store._peers._task = asyncio.create_task(store._peers._run())

@@ -187,6 +187,11 @@ class ListeningSockets(Struct, frozen=True, kw_only=True):
     metrics: socket.socket | None = None
     """The address for metrics."""
 
+    def close(self) -> None:
+        for each in (self.main, self.own, self.metrics):
+            if each is not None:
+                each.close()
+
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a bound socket, or raise `CannotListen`. Port 0 picks a free port."""

@@ -61,8 +61,9 @@ class Backend(Protocol):
     async def open_background(self, turn: Opened, token: str) -> None:
         """Write a new turn under this claim token, and sync it to the disk."""
 
-    def discard(self, tenant: str, id: str) -> None:
-        """Delete a response soon, without waiting and without reporting the result."""
+    def discard(self, tenant: str, id: str, token: str) -> None:
+        """Delete the response of a turn that this worker holds by a claim token, without waiting and without
+        reporting the result."""
 
     async def delete(self, tenant: str, id: str) -> bool:
         """Delete a response, unless a worker that shares the store runs its turn."""
@@ -146,11 +147,15 @@ class WorkerBackend(Protocol):
     async def running_in(self, tenant: str, conversation_id: str) -> list[str]:
         """Return the ids of the turns that are running in a conversation."""
 
+    async def disown(self, token: str) -> None:
+        """Give up a turn that this worker has claimed but does not run, so that it is taken over and ends. It
+        is not started again."""
+
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         """Mark a running turn as to be cancelled, and return its worker; None if it is not running."""
 
     async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
-        """Reserve a key for a worker; return None, or the data of the living worker that holds it."""
+        """Reserve a key for a worker; return None, or the data of another living worker that holds it."""
 
     async def release(self, tenant: str, key: str, worker: str) -> None: ...
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -20,6 +20,8 @@ from penstock.store.ledger_queue import LedgerQueue
 from penstock.store.turn_buffer import TurnBuffer, UnwrittenPart
 
 log = logging.getLogger("penstock.store")
+
+T = TypeVar("T")
 
 COMMIT_DELAY = 0.002
 """Seconds that a write with a waiting caller is delayed to include others: at most 5 ms (decision 17)."""
@@ -151,20 +153,26 @@ class BatchWriter:
 
     async def flush(self) -> None:
         """Wait for one attempt to write everything that is waiting now."""
+        # The next write takes all of it, whether this call, another one or the timer starts it.
+        self._gather_until = self._ledger_until = 0.0
         if self._commit is not None:
             await asyncio.wait({self._commit})
-        self._gather_until = self._ledger_until = 0.0
-        if self._has_work():
-            commit = self._commit or self._start()
-            await asyncio.wait({commit})
+        if self._commit is None and self._has_work() and not self._is_closed:
+            self._start()
+        if self._commit is not None:
+            await asyncio.wait({self._commit})
 
-    async def aclose(self) -> list[str]:
-        """Write what is waiting, with retries, and close; return the ids of turns that were not written."""
+    async def drain(self) -> None:
+        """Write everything that is waiting, with retries for a short time."""
         deadline = self._loop.time() + CLOSE_TIMEOUT
         await self.flush()
         while self._has_work() and self._loop.time() < deadline:
             await asyncio.sleep(_CLOSE_RETRY)
             await self.flush()
+
+    async def aclose(self) -> list[str]:
+        """Write what is waiting, with retries, and close; return the ids of turns that were not written."""
+        await self.drain()
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -243,7 +251,7 @@ class BatchWriter:
         unwritten: dict[str, TurnBuffer] = {}
         for entry in batch.parts:
             self._finish_part(entry, unwritten)
-        self.on_written([entry.running for entry in batch.parts if entry.outcome is Outcome.WRITTEN])
+        _call(self.on_written, [entry.running for entry in batch.parts if entry.outcome is Outcome.WRITTEN])
         if batch.ledger.outcome is not Outcome.WRITTEN:
             self._ledger.put_back(batch.ledger.records)
         return unwritten
@@ -264,9 +272,7 @@ class BatchWriter:
             log_lost(running.opened.id, "refused", "cannot be written to the store")
             self.lose(running)
         else:
-            log_lost(running.opened.id, "taken_over", "was taken over by another worker")
-            self.lose(running)
-            self.on_taken_over(running)
+            self.give_up(running)
 
     def _start_next(self) -> None:
         """Schedule the next write for what is left."""
@@ -290,7 +296,7 @@ class BatchWriter:
         if part.end is None:
             return
         if is_written:
-            self.turns.pop(running.opened.id, None)
+            self._forget(running)
         if not running.end_write.done():
             running.end_write.set_result(is_written)
 
@@ -309,7 +315,24 @@ class BatchWriter:
         if not running.end_write.done():
             running.end_write.set_result(False)
         if running.end is not None:
-            self.turns.pop(running.opened.id, None)
+            self._forget(running)
+
+    def give_up(self, running: TurnBuffer) -> None:
+        """Discard a turn that another worker has taken over. From here on it is read from the store."""
+        if running.is_taken_over:
+            return
+        log_lost(running.opened.id, "taken_over", "was taken over by another worker")
+        running.is_taken_over = True
+        if running.end is not None:
+            running.lost_end = running.events[-1].sequence if running.events else running.stored_sequence
+        self.lose(running)
+        self._forget(running)
+        running.abandon()
+        _call(self.on_taken_over, running)
+
+    def _forget(self, running: TurnBuffer) -> None:
+        if self.turns.get(running.opened.id) is running:
+            del self.turns[running.opened.id]
 
     def _log_failure(self, failure: str) -> None:
         """Log the first of several failures, and the recovery."""
@@ -321,6 +344,14 @@ class BatchWriter:
         elif self._failure and not failure:
             log.warning("the store can be written again", extra=_fields(self._failure))
         self._failure = failure
+
+
+def _call(callback: Callable[[T], None], value: T) -> None:
+    """Call back; whatever that raises, the writer continues."""
+    try:
+        callback(value)
+    except Exception:
+        log.exception("the store could not report what it has written", extra=_fields("callback"))
 
 
 def log_lost(id: str, code: str, reason: str) -> None:

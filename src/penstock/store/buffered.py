@@ -7,7 +7,7 @@ the writer. Everything else is read from the backend.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -93,7 +93,7 @@ class BufferedStore(Generic[Writer]):
                 await self._backend.open_background(turn, running.token)
         except (TimeoutError, asyncio.CancelledError) as error:
             # The write may be running already, and succeed: then the row is deleted again.
-            self._backend.discard(turn.tenant, turn.id)
+            self._backend.discard(turn.tenant, turn.id, running.token)
             if isinstance(error, TimeoutError):
                 message = "the store did not write the turn in time"
                 raise StoreError(StoreError.LATE, message) from None
@@ -210,7 +210,7 @@ class BufferedStore(Generic[Writer]):
             return False
         return await self._backend.delete(tenant, id)
 
-    async def events(self, tenant: str, id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
+    async def events(self, tenant: str, id: str, after: int = -1) -> AsyncGenerator[LoggedEvent, None]:
         running = self._turn(tenant, id)
         while True:
             # An event is either written or in memory: older events are written.
@@ -229,10 +229,11 @@ class BufferedStore(Generic[Writer]):
                 yield event
 
     async def events_so_far(self, tenant: str, id: str) -> list[LoggedEvent]:
-        found = await self._stored_log(tenant, id)
         running = self._turn(tenant, id)
+        unwritten = running.events[:] if running is not None else []  # a write may finish meanwhile
+        found = await self._stored_log(tenant, id)
         last = found[-1].sequence if found else -1
-        return found + ([event for event in running.events if event.sequence > last] if running else [])
+        return found + [event for event in unwritten if event.sequence > last]
 
     async def _stored_log(self, tenant: str, id: str) -> list[LoggedEvent]:
         log: list[LoggedEvent] = []
@@ -296,8 +297,8 @@ class BufferedStore(Generic[Writer]):
         for turn in chain:
             if isinstance(turn, TurnBuffer):
                 await turn.finished.wait()
-                if turn.end is None:  # The store was closed while it ran.
-                    return None
+                if turn.end is None:  # The store was closed while it ran, or another worker runs it.
+                    return None if self._is_closed else await self._stored_chain(tenant, id)
         return [turn.turn() if isinstance(turn, TurnBuffer) else turn for turn in chain]
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from penstock.errors import StoreError
 from penstock.extras import EXTRAS
-from penstock.store.peers import Bus
+from penstock.store.news import Bus
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -38,7 +38,7 @@ _PREFIX = "penstock:worker:"
 
 
 class RedisBus:
-    """See `penstock.store.peers.Bus`. `other` carries the messages while Redis cannot be reached."""
+    """See `penstock.store.news.Bus`. `other` carries the messages while Redis cannot be reached."""
 
     def __init__(self, url: str, other: Bus) -> None:
         self._url, self._other = url, other

@@ -6,18 +6,28 @@ is read from the backend and from what its worker sends (`store.peers`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import Protocol
 from uuid import uuid4
 
+from penstock.errors import StoreError
 from penstock.store.backend import Backend, Orphan, WorkerBackend
 from penstock.store.batch_writer import BatchWriter
 from penstock.store.buffered import BufferedStore, discarded_as_failed
 from penstock.store.contract import RUNNING, LoggedEvent, Opened, StoredResponse, StoredTurn, TurnHost
 from penstock.store.interrupted import end_interrupted
-from penstock.store.peers import Bus, Peers, PeerTimes
+from penstock.store.news import Bus
+from penstock.store.peers import Peers, PeerTimes
 from penstock.store.turn_buffer import TurnBuffer
 from penstock.stream.recovery import WORKER_LOST
+
+_log = logging.getLogger("penstock.store")
+
+_ENDED_AT_ONCE = 10
+"""Turns of dead workers whose logs are in memory at the same time."""
 
 
 class SharedBackend(Backend, WorkerBackend, Protocol):
@@ -37,10 +47,14 @@ class SharedStore(BufferedStore[BatchWriter]):
         times: PeerTimes,
     ) -> None:
         super().__init__(backend, writer, clock)
-        self._shared = backend
-        self._peers = Peers(worker, backend, bus, writer.turns, adopt=self._adopt, times=times)
+        self._peers = Peers(
+            worker, backend, bus, writer.turns, adopt=self._adopt, give_up=writer.give_up, times=times
+        )
+        self._tick = times.tick
+        self._ending = asyncio.Semaphore(_ENDED_AT_ONCE)
         self._host: TurnHost | None = None
-        writer.on_written = self._peers.written
+        self._news = self._peers.news
+        writer.on_written = self._news.written
         writer.on_taken_over = self._peers.taken_over
 
     async def join(self) -> None:
@@ -52,10 +66,10 @@ class SharedStore(BufferedStore[BatchWriter]):
         return self._writer.is_failing or not self._peers.has_contact
 
     async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:
-        return await self._shared.hold(tenant, key, self._peers.worker, data)
+        return await self._peers.hold(tenant, key, data)
 
     async def release(self, tenant: str, key: str) -> None:
-        await self._shared.release(tenant, key, self._peers.worker)
+        await self._peers.release(tenant, key)
 
     def attach(self, host: TurnHost) -> None:
         self._host = host
@@ -75,7 +89,7 @@ class SharedStore(BufferedStore[BatchWriter]):
 
     def log(self, id: str, events: Sequence[LoggedEvent], *, soon: bool = False) -> None:
         super().log(id, events, soon=soon)
-        self._peers.logged(id, events)
+        self._news.logged(id, events)
 
     # Responses
 
@@ -90,30 +104,39 @@ class SharedStore(BufferedStore[BatchWriter]):
         stored = await self._backend.response(tenant, id)  # it has ended in between
         return await self._interrupted(stored) if stored and stored.status in RUNNING else stored
 
-    async def events(self, tenant: str, id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
-        if self._turn(tenant, id) is None:
-            async for event in self._followed_events(tenant, id, after):
-                after = event.sequence
-                yield event
-        # For a turn of this worker, or one that it took over in the meantime.
-        async for event in super().events(tenant, id, after):
-            yield event
+    async def events(self, tenant: str, id: str, after: int = -1) -> AsyncGenerator[LoggedEvent, None]:
+        is_over = False
+        while not is_over:
+            running = self._turn(tenant, id)
+            owner = None if running is not None else await self._peers.owner(tenant, id)
+            if owner is not None:
+                source = self._followed_events(tenant, id, owner, after)
+            else:  # this worker runs it, or it has ended
+                source = super().events(tenant, id, after)
+            async with aclosing(source):
+                async for event in source:
+                    after = event.sequence
+                    yield event
+            has_moved = running is not None and running.is_taken_over and after != running.lost_end
+            is_over = self._peers.is_closed or (owner is None and not has_moved)
 
-    async def _followed_events(self, tenant: str, id: str, after: int) -> AsyncIterator[LoggedEvent]:
-        """Yield the log of a turn for as long as another worker runs it."""
-        while (owner := await self._peers.owner(tenant, id)) not in (None, self._peers.worker):
-            async with self._peers.following(tenant, id, str(owner)) as followed:
-                while True:
-                    version = followed.version
-                    some = followed.take(after) or await self._backend.events(tenant, id, after)
-                    for event in some:
-                        after = event.sequence
-                        yield event
-                    if some:
-                        continue
-                    if await self._peers.owner(tenant, id) != owner:
-                        break
-                    await followed.news_after(version)
+    async def _followed_events(
+        self, tenant: str, id: str, owner: str, after: int
+    ) -> AsyncGenerator[LoggedEvent, None]:
+        """Yield the log of a turn for as long as this other worker runs it."""
+        async with self._news.following(tenant, id, owner) as followed:
+            while not self._peers.is_closed:
+                version = followed.version
+                some = followed.take(after) or await self._backend.events(tenant, id, after)
+                for event in some:
+                    after = event.sequence
+                    yield event
+                if some:
+                    continue
+                # The worker that is adopting a turn is its owner already.
+                if self._turn(tenant, id) is not None or await self._peers.owner(tenant, id) != owner:
+                    return
+                await followed.news_after(version)
 
     # Chains and conversations
 
@@ -138,14 +161,39 @@ class SharedStore(BufferedStore[BatchWriter]):
     async def _adopt(self, orphan: Orphan) -> None:
         """Start a background turn whose worker died before it did; end any other as failed (decision 33)."""
         turn = orphan.turn
+        if (earlier := self._turns.get(turn.id)) is not None:  # this worker ran it once, and lost it
+            self._writer.give_up(earlier)
         running = TurnBuffer(turn, token=orphan.token)
         running.mark_stored()
         running.stored_sequence = orphan.last_sequence
         self._turns[turn.id] = running
-        if turn.is_background and not orphan.is_started and self._host is not None:  # noqa: SIM102
-            if await self._host.start(turn, orphan.last_sequence):
-                return
-        log = await self._stored_log(turn.tenant, turn.id)
+        is_startable = turn.is_background and not orphan.is_started
+        if not (is_startable and await self._is_started_by_host(orphan)):
+            async with self._ending:
+                await self._end_as_lost(orphan)
+
+    async def _is_started_by_host(self, orphan: Orphan) -> bool:
+        try:
+            return self._host is not None and await self._host.start(orphan.turn, orphan.last_sequence)
+        except Exception:
+            _log.exception("a background turn cannot be started", extra={"response_id": orphan.turn.id})
+            return False
+
+    async def _end_as_lost(self, orphan: Orphan) -> None:
+        turn = orphan.turn
+        while True:
+            try:
+                log = await self._stored_log(turn.tenant, turn.id)
+                break
+            except StoreError as error:
+                if error.code == StoreError.CLOSED:
+                    return  # another worker takes it over
+                await asyncio.sleep(self._tick)
+            except Exception:
+                # A log that cannot be read must not keep the turn from ending: it ends without its output.
+                _log.exception("the log of a turn cannot be read", extra={"response_id": turn.id})
+                log = [LoggedEvent(orphan.last_sequence, 0.0, b"")] if orphan.last_sequence >= 0 else []
+                break
         interrupted = end_interrupted(turn.id, turn.response, log, self._clock(), code=WORKER_LOST)
         self.log(turn.id, interrupted.events)
         await self.close(turn.id, interrupted.end)

@@ -117,3 +117,13 @@ def test_a_name_cannot_write_into_the_log(penstock: Running, upstream: ScriptedU
     assert verdict["model"].startswith("?[2J?12:00:00 info forged")
     assert len(verdict["model"]) == len(verdict["upstream_model"]) == 128
     assert "\x1b" not in verdict["message"]
+
+
+def test_the_line_of_a_worker_has_its_number() -> None:
+    stream, terminal = io.StringIO(), Terminal()
+    set_up("info", stream, worker=3)
+    log_verdict(verdict())
+    set_up("info", terminal, worker=3)
+    log_verdict(verdict())
+    assert json.loads(stream.getvalue())["worker"] == 3
+    assert " [3] demo at demo: completed" in terminal.getvalue()

@@ -18,72 +18,14 @@ from penstock.gateway.telemetry.metrics import (
     MOST_SERIES,
     MOST_VALUES,
     OTHER,
+    Counted,
     Metrics,
 )
 from penstock.version import VERSION
 from tests.client.server import answer, in_a_thread
 from tests.gateway.running import Running, gateway
+from tests.gateway.telemetry.prometheus import Labels, parse
 from tests.gateway.upstream import ScriptedUpstream, said, streamed
-
-Labels = tuple[tuple[str, str], ...]
-
-
-Samples = dict[tuple[str, Labels], float]
-
-
-_NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
-
-
-_PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"')
-
-
-_LINE = re.compile(rf"({_NAME})(?:\{{(.*)\}})? (\S+)", re.DOTALL)
-
-
-_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
-
-
-_SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
-
-
-def parse(data: bytes) -> Samples:
-    """Parse text format 0.0.4 strictly."""
-    text = data.decode()
-    assert text.endswith("\n")
-    samples: Samples = {}
-    described: set[str] = set()
-    name, kind = "", ""
-    for line in text[:-1].split("\n"):
-        if line.startswith("# HELP "):
-            name, _, help = line[7:].partition(" ")
-            assert name not in described, "the lines of a metric stand together"
-            assert re.fullmatch(r"(?:[^\\]|\\[\\n])+", help)
-            described.add(name)
-            continue
-        if line.startswith("# TYPE "):
-            assert line.split(" ")[2] == name
-            kind = line.split(" ")[3]
-            continue
-        found = _LINE.fullmatch(line)
-        assert found, line
-        assert found[1] in [name + suffix for suffix in _SUFFIXES[kind]]
-        key = (found[1], _labels(found[2] or ""))
-        assert key not in samples, "a series comes once"
-        samples[key] = float(found[3].replace("+Inf", "inf"))
-    return samples
-
-
-def _labels(text: str) -> Labels:
-    labels: list[tuple[str, str]] = []
-    at = 0
-    while at < len(text):
-        pair = _PAIR.match(text, at)
-        assert pair, text[at:]
-        labels.append((pair[1], re.sub(r"\\.", lambda escape: _ESCAPES[escape[0]], pair[2])))
-        at = pair.end()
-        assert at == len(text) or text[at] == ","
-        at += 1
-    return tuple(labels)
 
 
 def read(metrics: Metrics, name: str) -> dict[Labels, float]:
@@ -296,3 +238,70 @@ def test_a_name_that_a_client_made_up_is_no_label(tmp_path: Path) -> None:
         metrics = running.ask(path="/metrics", method="GET").body.decode()
     counted = set(re.findall(r'model="([^"]*)"', metrics))
     assert counted == {"listed", "short", "other"}
+
+
+# Several processes
+
+
+def test_what_processes_take_and_another_adds_is_the_sum_of_what_they_counted() -> None:
+    total = Metrics()
+    for number in (1, 2, 3):
+        metrics = Metrics()
+        for _ in range(2):  # what was taken is not taken again
+            metrics.count("penstock_upstream_attempts_total", number, target="a", result="answered")
+            metrics.count("penstock_requests_total", route=f"r{number}", status="200")
+            for seconds in (0.2, 0.4, 7.0):
+                metrics.observe("penstock_turn_seconds", seconds)
+            total.add(metrics.take())
+        total.add(metrics.take())
+    samples = parse(total.render())
+    assert samples["penstock_upstream_attempts_total", (("target", "a"), ("result", "answered"))] == 12
+    for number in (1, 2, 3):
+        assert samples["penstock_requests_total", (("route", f"r{number}"), ("status", "200"))] == 2
+    assert samples["penstock_turn_seconds_count", ()] == 18
+    assert samples["penstock_turn_seconds_sum", ()] == pytest.approx(6 * 7.6)
+    assert samples["penstock_turn_seconds_bucket", (("le", "0.25"),)] == 6
+
+
+def test_the_labels_of_a_sum_are_bounded_like_those_of_one_process() -> None:
+    total = Metrics()
+    for process in range(4):
+        metrics = Metrics()
+        for number in range(MOST_VALUES):
+            metrics.count("penstock_requests_total", route=f"{process}-{number}", status="200")
+        total.add(metrics.take())
+    found = read(total, "penstock_requests_total")
+    assert len(found) == MOST_VALUES + 1
+    assert found[("route", OTHER), ("status", "200")] == 3 * MOST_VALUES
+    assert sum(found.values()) == 4 * MOST_VALUES
+
+
+def test_a_process_keeps_the_bounds_of_its_labels_when_its_counts_are_taken() -> None:
+    metrics = Metrics()
+    for number in range(3 * MOST_VALUES):
+        metrics.count("penstock_requests_total", route=str(number), status="200")
+        metrics.take()
+    assert len(read(metrics, "penstock_requests_total")) == MOST_VALUES + 1
+
+
+def test_counts_of_another_version_are_ignored_if_they_are_not_declared_here() -> None:
+    total = Metrics()
+    before = total.render()
+    total.add(
+        Counted(
+            counters={"new_total": [((), 1.0)], "penstock_requests_total": [(("only one",), 1.0)]},
+            histograms={"new_seconds": [((), [1], 1.0)], "penstock_turn_seconds": [((), [1, 2], 1.0)]},
+        )
+    )
+    assert total.render() == before
+
+
+def test_gauges_are_taken_as_they_are_except_for_facts_about_the_process() -> None:
+    metrics = Metrics(started=5)
+    metrics.gauge("penstock_turns_running", lambda: 3)
+    metrics.gauge("penstock_keys_resting", lambda: {"a": 1})
+    assert metrics.take().gauges == {
+        "penstock_turns_running": 3,
+        "penstock_keys_resting": {"a": 1},
+        "penstock_workers": 1,
+    }

@@ -19,7 +19,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from penstock.gateway.services import Services
 from penstock.gateway.settings import DEMO, ClientKey, Limits, Settings
-from penstock.gateway.turn.admission import LEFT_OUT, Admission, cost_of, exceeded_refusal
+from penstock.gateway.turn.admission import LEFT_OUT, Admission, cost_of, exceeded_refusal, share_of
 from penstock.gateway.turn.verdict import Verdict
 from penstock.models.info import ModelFacts, Prices
 from penstock.models.overrides import Override
@@ -391,6 +391,12 @@ def test_on_a_full_disk_rates_are_counted_in_the_process_and_budgets_are_refused
     assert rates == [(200, "")] * 49 + [(429, "rate_limit_exceeded")] * 11  # the first turn counts
     budgets = asyncio.run(run(KeyLimits(budgets=(Budget(10**9, "tokens", "day"),)), "budgets.db"))
     assert budgets[-1] == (503, "store_unavailable")
+
+
+def test_of_several_workers_each_allows_its_share_and_at_least_one() -> None:
+    limits = KeyLimits(requests_per_minute=10, concurrent_turns=1, budgets=(Budget(10, "tokens", "day"),))
+    assert share_of(limits, 1) == limits
+    assert share_of(limits, 4) == replace(limits, requests_per_minute=3, concurrent_turns=1)
 
 
 def test_a_store_that_hangs_does_not_hang_the_request(monkeypatch: pytest.MonkeyPatch) -> None:

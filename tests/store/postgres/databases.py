@@ -79,7 +79,7 @@ async def worker_on(
 
 
 def backend_of(store: SharedStore) -> PostgresBackend:
-    backend = store._shared
+    backend = store._backend
     assert isinstance(backend, PostgresBackend)
     return backend
 

@@ -54,6 +54,10 @@ class Drain(Struct, frozen=True, tag="drain"):
     """Accept nothing more, and end when the running turns have ended."""
 
 
+class DrainSoon(Struct, frozen=True, tag="drain_soon"):
+    """Another worker has taken over: end like that, but first serve those who have already connected."""
+
+
 class StopTurns(Struct, frozen=True, tag="stop"):
     """End the running turns now."""
 
@@ -69,7 +73,7 @@ class MetricsText(Struct, frozen=True, tag="metrics"):
     text: bytes
 
 
-ToWorker = StartWorker | ApplySettings | Drain | StopTurns | Collect | MetricsText
+ToWorker = StartWorker | ApplySettings | Drain | DrainSoon | StopTurns | Collect | MetricsText
 
 
 # To the supervisor
@@ -138,13 +142,17 @@ class Link(Generic[M]):
             return None
         return self._decoder.decode(data)
 
+    def close(self) -> None:
+        """Close the connection when everything is sent; `receive` then returns None."""
+        self._writer.close()
+
     async def flush(self) -> None:
         with suppress(ConnectionError):
             await self._writer.drain()
 
     async def aclose(self) -> None:
-        """Close the connection after sending what is queued."""
-        self._writer.close()
+        """Close the connection, and wait until it is closed."""
+        self.close()
         with suppress(ConnectionError):
             await self._writer.wait_closed()
 

@@ -21,8 +21,11 @@ COMMAND = (sys.executable, "-P", "-m", "penstock", "serve")
 FIRST = 0.5
 """Seconds before the second attempt."""
 LONGEST = 30.0
-STABLE = 60.0
-"""Seconds after which a crash is not counted with the one before."""
+ALONE = 1.0
+"""The longest pause if no other worker serves."""
+STABLE = 2.0
+"""Seconds after which a crash is not counted with the one before: to start a worker every few seconds is
+better than to be without it."""
 MANY = 5
 """Crashes in a row that are worth a message of their own."""
 

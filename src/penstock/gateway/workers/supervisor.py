@@ -35,6 +35,7 @@ from penstock.gateway.workers.messages import (
     CannotStart,
     CountedByWorker,
     Drain,
+    DrainSoon,
     FromWorker,
     MetricsText,
     StartWorker,
@@ -44,7 +45,7 @@ from penstock.gateway.workers.messages import (
     WorkerEnds,
     WorkerReady,
 )
-from penstock.gateway.workers.process import LONGEST, MANY, Backoff, WorkerProcess, start_process
+from penstock.gateway.workers.process import ALONE, LONGEST, MANY, Backoff, WorkerProcess, start_process
 from penstock.gateway.workers.sockets import WorkerSockets
 
 _COLLECT_SECONDS = 0.5
@@ -283,10 +284,12 @@ class Supervisor:
                 log.error(
                     "%s",
                     f"worker {number} has failed {MANY} times in a row: it is started again after longer and "
-                    f"longer pauses, of up to {LONGEST:g} s; the other workers keep serving",
+                    f"longer pauses, of up to {LONGEST:g} s, while other workers serve",
                 )
-            if delay:
+            if delay and self._serving():
                 self._main.close(number)
+            elif delay:  # then new connections wait, because nobody else is there
+                delay = min(delay, ALONE)
             await asyncio.sleep(delay)
             problem = await self._start_one(number)
             if not problem:
@@ -332,7 +335,7 @@ class Supervisor:
                 log.error("%s", f"the other workers are not replaced: worker {worker.number}: {problem}")
                 return
             worker.is_retired = True
-            worker.link.send(Drain())
+            worker.link.send(DrainSoon())
         log.info("all workers were replaced; the old ones end with their turns")
 
     # Metrics
@@ -355,6 +358,7 @@ class Supervisor:
                 _run(self._send_metrics(worker, message.question), self._watching)
             case WorkerEnds():
                 worker.is_stopped, worker.lost = True, message.lost
+                worker.link.close()
 
     async def _send_metrics(self, asking: WorkerProcess, question: int) -> None:
         answers = [worker.ask() for worker in self._workers if worker.is_ready and worker is not asking]

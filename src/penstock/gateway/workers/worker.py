@@ -30,6 +30,7 @@ from penstock.gateway.workers.messages import (
     Collect,
     CountedByWorker,
     Drain,
+    DrainSoon,
     Link,
     MetricsText,
     StartWorker,
@@ -46,6 +47,10 @@ from penstock.net.server.server import Server
 
 _PUSH = 1.0
 """Seconds between two reports of what was counted: a killed worker's last one counts."""
+_LINGER = 1.0
+"""Seconds in which a worker that was replaced still serves requests on its open connections."""
+_END_SECONDS = 2.0
+"""For how long the last messages may wait until the supervisor has read them."""
 _METRICS_SECONDS = 2.0
 """For how long a request for metrics waits for the supervisor."""
 
@@ -69,7 +74,8 @@ def receive_orders(descriptor: str) -> tuple[StartWorker, socket.socket]:
         start = None
     if start is None or start.protocol != PROTOCOL:
         problem = "the installed version is another one than the running gateway's: restart it"
-        send_now(connection, CannotStart(problem))
+        with connection:
+            send_now(connection, CannotStart(problem))
         raise NotAWorker(problem)
     return start, connection
 
@@ -110,10 +116,14 @@ class Worker:
         else:
             self._send_counted()
             self._link.send(WorkerEnds(len(lost)))
+            # The supervisor closes the connection. If this end did, with messages unread, the supervisor
+            # might get an error instead of the last messages.
+            await asyncio.wait(self._tasks[:1], timeout=_END_SECONDS)
             return len(lost)
         finally:
             for task in self._tasks:
                 task.cancel()
+            sockets.close()
             await self._link.aclose()
 
     # As `Control`
@@ -149,6 +159,9 @@ class Worker:
                 self._apply(message.settings)
             case Drain():
                 self._drain()
+            case DrainSoon():
+                self._server.stop_listening()
+                asyncio.get_running_loop().call_later(_LINGER, self._drain)
             case StopTurns():
                 self._shutdown.stop_turns()
             case Collect():

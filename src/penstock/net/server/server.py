@@ -62,11 +62,16 @@ class Server:
         """Wait until `stop` has ended all connections, or until `exit`."""
         await self._stopped.wait()
 
+    def stop_listening(self) -> None:
+        """Accept no more connections. Those that are open are served as before."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
     def stop(self) -> None:
         """Accept nothing more. Idle connections are closed now, busy ones after their responses."""
         self._is_stopping = True
-        for listener in self._listeners:
-            listener.close()
+        self.stop_listening()
         for connection in list(self._connections):
             connection.shutdown()
         self._check_stopped()

@@ -36,7 +36,7 @@ FROM unnest($1::text[], $2::text[]) AS given (worker, message)
 
 
 class NotifyBus:
-    """See `penstock.store.peers.Bus`."""
+    """See `penstock.store.news.Bus`."""
 
     most_bytes = 0
 

@@ -30,7 +30,8 @@ from penstock.store.contract import (
     Trace,
 )
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
-from penstock.store.peers import Bus, PeerTimes
+from penstock.store.news import Bus
+from penstock.store.peers import PeerTimes
 from penstock.store.postgres import changes, ledger, pruning, queries, workers
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.bus import NotifyBus
@@ -188,7 +189,7 @@ class PostgresBackend:
         if writing.outcome is not Outcome.WRITTEN:
             raise StoreError(StoreError.DUPLICATE, f"the id {turn.id!r} already exists")
 
-    def discard(self, tenant: str, id: str) -> None:
+    def discard(self, tenant: str, id: str, token: str) -> None:  # noqa: ARG002 - it may not be claimed yet
         self._discarded.add((tenant, id))
         self._start(self._discard(tenant, id))
 
@@ -323,6 +324,9 @@ class PostgresBackend:
 
     async def start(self, tenant: str, id: str, token: str) -> bool:
         return await self._pool.transact(partial(workers.start, tenant=tenant, id=id, token=token))
+
+    async def disown(self, token: str) -> None:
+        await self._pool.transact(partial(workers.disown, token=token), is_synced=False)
 
     async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
         job = partial(workers.hold, tenant=tenant, key=key, worker=worker, data=data)

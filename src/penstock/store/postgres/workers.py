@@ -58,7 +58,7 @@ WHERE response = ANY($1::bigint[]) AND position < {OUTPUT} ORDER BY response, po
 _HOLD = f"""
 INSERT INTO penstock.held_keys AS held (tenant, key, worker, data) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant, key) DO UPDATE SET worker = excluded.worker, data = excluded.data
-WHERE NOT {_IS_ALIVE.replace("= worker", "= held.worker")}
+WHERE held.worker = excluded.worker OR NOT {_IS_ALIVE.replace("= worker", "= held.worker")}
 RETURNING worker
 """
 _UNFINISHED = f"""
@@ -118,6 +118,12 @@ async def start(connection: DatabaseConnection, tenant: str, id: str, token: str
     UPDATE penstock.running SET is_started = true WHERE tenant = $1 AND id = $2 AND token = $3 RETURNING true
     """
     return bool(await connection.fetchval(query, storable(tenant), storable(id), token))
+
+
+async def disown(connection: DatabaseConnection, token: str) -> None:
+    """Give up a turn that this worker has claimed but does not run."""
+    query = "UPDATE penstock.running SET worker = '', is_started = true WHERE token = $1"
+    await connection.execute(query, token)
 
 
 # Orphans

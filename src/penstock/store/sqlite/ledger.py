@@ -124,7 +124,10 @@ def has_orphans(connection: sqlite3.Connection) -> bool:
     """Return whether a worker died that has opened records."""
     known = ["", *workers.living(connection)]  # without a name: this process opened it
     marks = ", ".join("?" * len(known))
-    query = f"SELECT 1 FROM turns WHERE ended_at IS NULL AND worker NOT IN ({marks})"
+    query = f"""
+    SELECT 1 FROM turns
+    WHERE ended_at IS NULL AND worker NOT IN ({marks}) AND id NOT IN (SELECT id FROM running)
+    """
     return connection.execute(query, known).fetchone() is not None
 
 

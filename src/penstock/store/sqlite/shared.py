@@ -100,12 +100,12 @@ class SharedSqliteBackend(SqliteBackend):
         return await self._readers.read(workers.claimed, worker)
 
     async def claim_orphans(self, worker: str, most: int) -> list[Orphan]:
-        if not await self._readers.read(workers.has_orphans):
+        if not await self._readers.read(workers.has_orphans, worker):
             return []
         return await self._writer.do(partial(workers.claim_orphans, worker=worker, most=most))
 
     async def settle_orphans(self, code: str) -> int:
-        if not await self._readers.read(ledger.has_orphans):
+        if not await self._readers.read(_has_dead_workers):
             return 0
         return await self._writer.do(partial(self._settle, code=code), is_synced=False)
 
@@ -120,6 +120,9 @@ class SharedSqliteBackend(SqliteBackend):
 
     async def running_in(self, tenant: str, conversation_id: str) -> list[str]:
         return await self._readers.read(workers.running_in, tenant, conversation_id)
+
+    async def disown(self, token: str) -> None:
+        await self._writer.do(partial(workers.disown, token=token), is_synced=False)
 
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         return await self._writer.do(partial(workers.request_cancel, tenant=tenant, id=id), is_synced=False)
@@ -137,6 +140,11 @@ class SharedSqliteBackend(SqliteBackend):
 
     async def aclose(self) -> list[str]:
         await self._writer.flush_logs()
+        await self._writer.drain()  # turns that this worker has ended must not be taken over
         with suppress(StoreError):
             await self._writer.do(partial(workers.leave, worker=self._worker), is_synced=False)
         return await super().aclose()
+
+
+def _has_dead_workers(connection: sqlite3.Connection) -> bool:
+    return workers.has_dead(connection) or ledger.has_orphans(connection)

@@ -1,7 +1,8 @@
-"""Messages between the processes that share an SQLite file: datagrams of Unix sockets.
+"""Messages between the processes that share an SQLite file, over Unix sockets.
 
-Each worker has a socket in a private folder of the machine. A message to a worker that has died, or that does
-not read fast enough, is lost, as on any `penstock.store.peers.Bus`.
+Each worker listens at a socket in a private folder of the machine, and connects to another one with the first
+message for it. A message to a worker that has died, or that does not read fast enough, is lost, as on any
+`penstock.store.news.Bus`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import socket
 import stat
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from penstock.errors import StoreError
 
-_MOST_BYTES = 60_000
-_BUFFER = 1024 * 1024
+_MOST_BYTES = 1024 * 1024
+_MOST_WAITING = 8 * _MOST_BYTES
 """Bytes that may wait for a worker that is busy."""
+_LENGTH = 4
+"""Bytes before each message: its length."""
 
 
 def bus_folder(file: Path) -> Path:
@@ -48,7 +50,7 @@ def clear_folder(folder: Path) -> None:
 
 
 class SocketBus:
-    """See `penstock.store.peers.Bus`."""
+    """See `penstock.store.news.Bus`."""
 
     most_bytes = _MOST_BYTES
 
@@ -56,32 +58,107 @@ class SocketBus:
         self._folder = folder
         self._loop = asyncio.get_running_loop()
         self._path: Path | None = None
-        self._receive: Callable[[bytes], None] = lambda _: None
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            self._socket.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+        self._serving: asyncio.Task[asyncio.Server] | None = None
+        self._incoming: set[asyncio.BaseTransport] = set()
+        self._links: dict[str, _Link] = {}
+        """The connections to other workers, by their names."""
 
     def listen(self, worker: str, receive: Callable[[bytes], None], changed: Callable[[], None]) -> None:  # noqa: ARG002
-        self._path, self._receive = self._folder / worker, receive
+        self._path = self._folder / worker
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.bind(str(self._path))
+            listening.bind(str(self._path))
         except OSError as error:
+            listening.close()
             raise StoreError(StoreError.UNWRITABLE, f"{self._path}: {error.strerror or error}") from None
-        self._loop.add_reader(self._socket, self._read)
-
-    def _read(self) -> None:
-        with suppress(OSError):  # nothing more to read
-            while True:
-                self._receive(self._socket.recv(_BUFFER))
+        serving = self._loop.create_unix_server(lambda: _Receiver(receive, self._incoming), sock=listening)
+        self._serving = self._loop.create_task(serving)
 
     def send(self, worker: str, data: bytes) -> None:
-        with suppress(OSError):  # the worker has died, or is busy
-            self._socket.sendto(data, str(self._folder / worker))
+        link = self._links.get(worker)
+        if link is None or link.is_closed:
+            link = self._links[worker] = _Link()
+            link.connect(self._loop, self._folder / worker)
+        link.send(len(data).to_bytes(_LENGTH, "big") + data)
 
     async def aclose(self) -> None:
+        for link in self._links.values():
+            await link.aclose()
+        if self._serving is not None:
+            (await self._serving).close()
+            self._serving = None
+        for transport in self._incoming:
+            transport.close()
         if self._path is not None:
-            self._loop.remove_reader(self._socket)
             self._path.unlink(missing_ok=True)
-            self._path = None
-        self._socket.close()
+
+
+class _Link(asyncio.Protocol):
+    """A connection to another worker, and what waits for it to be established."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self._waiting = bytearray()
+        self._transport: asyncio.WriteTransport | None = None
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connect(self, loop: asyncio.AbstractEventLoop, path: Path) -> None:
+        self._connecting = loop.create_task(self._connect(loop, path))
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop, path: Path) -> None:
+        try:
+            await loop.create_unix_connection(lambda: self, str(path))
+        except OSError:  # the worker has died
+            self.connection_lost(None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        transport.write(bytes(self._waiting))
+        self._waiting.clear()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - what was sent is lost
+        self.is_closed = True
+        self._waiting.clear()
+
+    def send(self, frame: bytes) -> None:
+        if self._transport is not None:
+            if self._transport.get_write_buffer_size() <= _MOST_WAITING:
+                self._transport.write(frame)
+        elif len(self._waiting) <= _MOST_WAITING:
+            self._waiting += frame
+
+    async def aclose(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        if self._transport is not None:
+            self._transport.close()
+
+
+class _Receiver(asyncio.Protocol):
+    """Reads the messages of one other worker."""
+
+    def __init__(self, receive: Callable[[bytes], None], transports: set[asyncio.BaseTransport]) -> None:
+        self._receive, self._transports = receive, transports
+        self._transport: asyncio.BaseTransport | None = None
+        self._data = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._transports.add(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the other has ended
+        if self._transport is not None:
+            self._transports.discard(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        begin = 0
+        while len(self._data) - begin >= _LENGTH:
+            end = begin + _LENGTH + int.from_bytes(self._data[begin : begin + _LENGTH], "big")
+            if end > len(self._data):
+                break
+            self._receive(bytes(self._data[begin + _LENGTH : end]))
+            begin = end
+        del self._data[:begin]

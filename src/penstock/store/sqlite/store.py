@@ -32,7 +32,7 @@ from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
-from penstock.store.sqlite.workers import Claim
+from penstock.store.sqlite.workers import TurnClaim
 from penstock.store.sqlite.writer import SqliteWriter
 
 _LEDGER_BATCH = 1000
@@ -114,11 +114,11 @@ class SqliteBackend:
     # Changing
 
     async def open_background(self, turn: Opened, token: str) -> None:
-        claim = Claim(self._worker, token)
+        claim = TurnClaim(self._worker, token)
         await self._writer.do(partial(statements.begin_background, turn=turn, claim=claim))
 
-    def discard(self, tenant: str, id: str) -> None:
-        self._writer.do_later(partial(statements.delete_response, tenant=tenant, id=id))
+    def discard(self, tenant: str, id: str, token: str) -> None:
+        self._writer.do_later(partial(statements.delete_response, tenant=tenant, id=id, token=token))
 
     async def delete(self, tenant: str, id: str) -> bool:
         return await self._writer.do(partial(statements.delete_response, tenant=tenant, id=id))

@@ -23,7 +23,8 @@ INSERT INTO running (response, tenant, id, conversation_id, worker, token, is_st
 VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 _ORPHANS = """
-SELECT response FROM running WHERE worker NOT IN (SELECT id FROM workers WHERE lease_until >= ?) LIMIT ?
+SELECT response FROM running
+WHERE worker != ? AND worker NOT IN (SELECT id FROM workers WHERE lease_until >= ?) LIMIT ?
 """
 _ORPHAN = """
 SELECT responses.tenant, responses.id, created_at, status, previous_id, responses.conversation_id,
@@ -37,20 +38,20 @@ class TurnTakenOver(Exception):  # noqa: N818 - named after what happened
     """Another worker holds the turn."""
 
 
-class Claim(Struct, frozen=True):
+class TurnClaim(Struct, frozen=True):
     """How a worker holds a new turn. Without a token, no other process shares the file."""
 
     worker: str = ""
     token: str = ""
 
 
-UNCLAIMED = Claim()
+UNCLAIMED = TurnClaim()
 
 
 # Turns
 
 
-def claim_new(connection: sqlite3.Connection, number: int, turn: Opened, claim: Claim) -> None:
+def claim_new(connection: sqlite3.Connection, number: int, turn: Opened, claim: TurnClaim) -> None:
     if claim.token:
         is_started = not turn.is_background
         values = (turn.tenant, turn.id, turn.conversation_id, claim.worker, claim.token, is_started)
@@ -94,13 +95,17 @@ def request_cancel(connection: sqlite3.Connection, tenant: str, id: str) -> str 
     return owner(connection, tenant, id)
 
 
+def disown(connection: sqlite3.Connection, token: str) -> None:
+    connection.execute("UPDATE running SET worker = '', is_started = 1 WHERE token = ?", (token,))
+
+
 # Keys
 
 
 def hold(connection: sqlite3.Connection, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
     query = "SELECT worker, data FROM held_keys WHERE tenant = ? AND key = ?"
     row = connection.execute(query, (tenant, key)).fetchone()
-    if row is not None and row[0] in living(connection):
+    if row is not None and row[0] != worker and row[0] in living(connection):
         holder: bytes = row[1]
         return holder
     connection.execute("INSERT OR REPLACE INTO held_keys VALUES (?, ?, ?, ?)", (tenant, key, worker, data))
@@ -122,6 +127,7 @@ def renew(connection: sqlite3.Connection, worker: str, lease: float) -> None:
 
 def leave(connection: sqlite3.Connection, worker: str) -> None:
     connection.execute("DELETE FROM workers WHERE id = ?", (worker,))
+    connection.execute("DELETE FROM held_keys WHERE worker = ?", (worker,))
 
 
 def forget_all(connection: sqlite3.Connection) -> None:
@@ -138,13 +144,13 @@ def claimed(connection: sqlite3.Connection, worker: str) -> list[ClaimedTurn]:
     ]
 
 
-def has_orphans(connection: sqlite3.Connection) -> bool:
-    return connection.execute(_ORPHANS, (clock(), 1)).fetchone() is not None
+def has_orphans(connection: sqlite3.Connection, worker: str) -> bool:
+    return connection.execute(_ORPHANS, (worker, clock(), 1)).fetchone() is not None
 
 
 def claim_orphans(connection: sqlite3.Connection, worker: str, most: int) -> list[Orphan]:
     found = []
-    for (number,) in connection.execute(_ORPHANS, (clock(), most)).fetchall():
+    for (number,) in connection.execute(_ORPHANS, (worker, clock(), most)).fetchall():
         token = uuid4().hex
         query = "UPDATE running SET worker = ?, token = ? WHERE response = ?"
         connection.execute(query, (worker, token, number))
@@ -179,6 +185,11 @@ def forget_dead(connection: sqlite3.Connection) -> None:
     query = "DELETE FROM workers WHERE lease_until < ? AND id NOT IN (SELECT worker FROM running)"
     connection.execute(query, (clock(),))
     connection.execute("DELETE FROM held_keys WHERE worker NOT IN (SELECT id FROM workers)")
+
+
+def has_dead(connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM workers WHERE lease_until < ?"
+    return connection.execute(query, (clock(),)).fetchone() is not None
 
 
 def living(connection: sqlite3.Connection) -> list[str]:

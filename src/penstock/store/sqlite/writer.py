@@ -114,6 +114,8 @@ class SqliteWriter(BatchWriter):
     async def aclose(self) -> list[str]:
         await self.flush_logs()
         lost = await super().aclose()
+        for job in self._jobs:
+            _report_job(job, StoreError.CLOSED)
         await self._loop.run_in_executor(self._thread, self._connection.close)
         self._thread.shutdown(wait=True)
         return lost
