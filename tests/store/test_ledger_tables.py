@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +35,7 @@ def test_the_parts_of_a_time_are_the_whole_time(since: float, until: float | Non
     if since < end:
         assert pieces[0][0] == since
         assert pieces[-1][1] == end
-    assert all(before[1] == after[0] for before, after in zip(pieces, pieces[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(pieces))
     for table, part in parts:
         if seconds := _SECONDS[table]:
             assert part.since % seconds == 0
