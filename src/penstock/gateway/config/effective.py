@@ -110,7 +110,10 @@ class _Collection:
             host, port = settings.metrics
             values["metrics"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         values["metrics_token_env"] = self._section("server").get("metrics_token_env")
-        values["store"] = location_of(settings.store or default_path(self._environment))
+        if "url" not in self._section("store") or "store" in changed:
+            values["store"] = location_of(settings.store or default_path(self._environment))
+        else:
+            values["store"] = None  # it is shown as `store.url`
         values["workers"] = settings.workers or AUTO
         for name, value in values.items():
             origin = None
@@ -120,8 +123,10 @@ class _Collection:
             yield self._setting(("server",), name, _plain(name, value), origin)
 
     def _store(self) -> Iterator[EffectiveSetting]:
-        """Yield the section of the store, without passwords. Its `url` is shown as `server.store`."""
+        """Yield the section of the store, without passwords."""
         changed = overrides(self._options, self._environment)
+        url = self._settings.store if "url" in self._section("store") and "store" not in changed else ""
+        yield self._setting(("store",), "url", location_of(url) or None)
         for name, url in (("direct_url", self._settings.store_direct_url), ("redis", self._settings.redis)):
             origin = None
             if name in changed:
