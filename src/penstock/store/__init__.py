@@ -125,7 +125,7 @@ def migrate_store(where: str | Path) -> list[str]:
 def import_file(file: Path, url: str, progress: Callable[[Imported], None]) -> Imported:
     """Move everything from a store's file into a database; raise `StoreError` if that is not possible."""
     from penstock.store.postgres.importing import import_store
-    from penstock.store.sqlite.source import SqliteSource
+    from penstock.store.sqlite.archive import SqliteSource
 
     if is_in_use(file):
         raise StoreError(StoreError.LOCKED, f"{file}: a gateway uses this file; stop it first")
