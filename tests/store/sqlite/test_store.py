@@ -18,7 +18,7 @@ from penstock.store.contract import LOCAL, Opened, StoredConversation
 from penstock.store.sqlite import statements
 from penstock.store.sqlite.statements import begin_turn
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
-from penstock.store.sqlite.workers import Claim
+from penstock.store.sqlite.workers import TurnClaim
 from tests.store.builders import (
     closed,
     complete_turn,
@@ -150,7 +150,7 @@ def test_a_background_turn_that_is_not_durable_in_time_is_not_stored(
     """Whether its commit had started or not."""
     gate, reached = threading.Event(), threading.Event()
 
-    def slow(connection: sqlite3.Connection, turn: Opened, claim: Claim) -> int:
+    def slow(connection: sqlite3.Connection, turn: Opened, claim: TurnClaim) -> int:
         reached.set()
         gate.wait(30)
         return begin_turn(connection, turn, claim)

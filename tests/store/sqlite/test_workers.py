@@ -15,7 +15,7 @@ from penstock.store.sqlite import statements, workers
 from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing
 from penstock.store.sqlite.recent import append
 from penstock.store.sqlite.shared import hold_file
-from penstock.store.sqlite.workers import Claim, TurnTakenOver
+from penstock.store.sqlite.workers import TurnClaim, TurnTakenOver
 from tests.store.builders import events, opened
 
 LEASE = 60.0
@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def begin(file: sqlite3.Connection, turn: Opened, worker: str = "alice", token: str = "") -> int:
-    return statements.begin_turn(file, turn, Claim(worker, token or f"token of {turn.id}"))
+    return statements.begin_turn(file, turn, TurnClaim(worker, token or f"token of {turn.id}"))
 
 
 def expire(file: sqlite3.Connection, worker: str) -> None:

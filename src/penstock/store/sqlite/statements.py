@@ -12,7 +12,7 @@ from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import item_of, pack_document, pack_traces
 from penstock.store.sqlite.queries import all_events
 from penstock.store.sqlite.recent import append
-from penstock.store.sqlite.workers import UNCLAIMED, Claim, claim_new, number_claimed, release
+from penstock.store.sqlite.workers import UNCLAIMED, TurnClaim, claim_new, number_claimed, release
 from penstock.store.turn_buffer import UnwrittenPart
 
 _RESPONSE = """
@@ -42,7 +42,7 @@ def write_part(connection: sqlite3.Connection, part: UnwrittenPart, worker: str 
     `TurnTakenOver` if another one holds the turn."""
     turn = part.turn
     if part.is_new:
-        number: int | None = begin_turn(connection, turn, Claim(worker, part.token))
+        number: int | None = begin_turn(connection, turn, TurnClaim(worker, part.token))
     elif part.token:
         number = number_claimed(connection, part.token)
     else:
@@ -60,7 +60,7 @@ def write_part(connection: sqlite3.Connection, part: UnwrittenPart, worker: str 
         release(connection, number, part.token)
 
 
-def begin_turn(connection: sqlite3.Connection, turn: Opened, claim: Claim = UNCLAIMED) -> int:
+def begin_turn(connection: sqlite3.Connection, turn: Opened, claim: TurnClaim = UNCLAIMED) -> int:
     """Insert the row of a new turn and its input items; return the row's number."""
     values = (
         turn.tenant,
@@ -81,7 +81,7 @@ def begin_turn(connection: sqlite3.Connection, turn: Opened, claim: Claim = UNCL
     return number
 
 
-def begin_background(connection: sqlite3.Connection, turn: Opened, claim: Claim = UNCLAIMED) -> None:
+def begin_background(connection: sqlite3.Connection, turn: Opened, claim: TurnClaim = UNCLAIMED) -> None:
     """Insert everything of a new turn at once: its client gets the response when this is committed."""
     number = begin_turn(connection, turn, claim)
     _add_memory(connection, number, turn.tenant, turn.memory)

@@ -32,7 +32,7 @@ from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
-from penstock.store.sqlite.workers import Claim
+from penstock.store.sqlite.workers import TurnClaim
 from penstock.store.sqlite.writer import SqliteWriter
 
 _LEDGER_BATCH = 1000
@@ -114,7 +114,7 @@ class SqliteBackend:
     # Changing
 
     async def open_background(self, turn: Opened, token: str) -> None:
-        claim = Claim(self._worker, token)
+        claim = TurnClaim(self._worker, token)
         await self._writer.do(partial(statements.begin_background, turn=turn, claim=claim))
 
     def discard(self, tenant: str, id: str, token: str) -> None:

@@ -38,20 +38,20 @@ class TurnTakenOver(Exception):  # noqa: N818 - named after what happened
     """Another worker holds the turn."""
 
 
-class Claim(Struct, frozen=True):
+class TurnClaim(Struct, frozen=True):
     """How a worker holds a new turn. Without a token, no other process shares the file."""
 
     worker: str = ""
     token: str = ""
 
 
-UNCLAIMED = Claim()
+UNCLAIMED = TurnClaim()
 
 
 # Turns
 
 
-def claim_new(connection: sqlite3.Connection, number: int, turn: Opened, claim: Claim) -> None:
+def claim_new(connection: sqlite3.Connection, number: int, turn: Opened, claim: TurnClaim) -> None:
     if claim.token:
         is_started = not turn.is_background
         values = (turn.tenant, turn.id, turn.conversation_id, claim.worker, claim.token, is_started)
