@@ -96,14 +96,15 @@ def store_place(options: argparse.Namespace) -> str | Path:
     from penstock.gateway.storage import NONE, default_path
     from penstock.store import is_url
 
-    if options.store == NONE:
-        raise UsageError(
-            "--store none means that there is no store: pass the path of a store's file, or a URL"
-        )
     where = options.store or _configured_store()
+    if where == NONE:
+        raise UsageError(
+            'there is no store: with --store none, or store = "none" in penstock.toml, responses are in memory '
+            "only. Pass the path of a store's file, or a URL"
+        )
     if where and is_url(where):
         return str(where)
-    return Path(where) if where and where != NONE else default_path(os.environ)
+    return Path(where) if where else default_path(os.environ)
 
 
 def _configured_store() -> str:
