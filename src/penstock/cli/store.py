@@ -99,8 +99,8 @@ def store_place(options: argparse.Namespace) -> str | Path:
     where = options.store or _configured_store()
     if where == NONE:
         raise UsageError(
-            'there is no store: with --store none, or store = "none" in penstock.toml, responses are in memory '
-            "only. Pass the path of a store's file, or a URL"
+            'there is no store: with --store none, or store = "none" in the configuration, responses are in '
+            "memory only. Pass the path of a store's file, or a URL"
         )
     if where and is_url(where):
         return str(where)
