@@ -87,10 +87,28 @@ def is_url(where: str | Path) -> bool:
 
 def location_of(where: str | Path) -> str:
     """Return the name of a store for messages: a URL without user, password and options, or a path."""
-    if not is_url(where):
-        return str(where)
-    parts = urlsplit(str(where))
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return without_password(str(where)) if is_url(where) else str(where)
+
+
+def without_password(url: str) -> str:
+    """Return a URL without user, password and options."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else ""
+
+
+def check_url(url: str, kind: str = "store") -> None:
+    """Raise `StoreError` if a URL cannot be that of a store, or of a server for messages (`redis`). It is not
+    connected to."""
+    scheme = url.partition("://")[0].lower()
+    if kind == "redis":
+        if scheme not in ("redis", "rediss", "unix"):
+            raise StoreError(StoreError.ADDRESS, "write redis://HOST:PORT/0, or rediss:// for TLS")
+        return
+    if scheme not in ("postgresql", "postgres"):
+        raise StoreError(StoreError.ADDRESS, "write postgresql://USER@HOST:PORT/DATABASE, or a path")
+    from penstock.store.postgres.address import address_of
+
+    address_of(url)
 
 
 def migrate_store(where: str | Path) -> list[str]:
