@@ -17,11 +17,14 @@ from penstock.editor.route import editor_routes, own_url
 from penstock.errors import PenstockError, StoreError
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.sealing import load_sealer
+from penstock.gateway.history.sealing import load_sealer, new_secret
 from penstock.gateway.http.asgi import Message, Receive, Send
 from penstock.gateway.settings import ClientKey, Settings
 from penstock.gateway.storage import NONE, open_gateway_store, own_files, secret_folder
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
+
+_SEALING = "sealing"
+"""The name of the secret that workers share in their database."""
 
 
 async def open_app(
@@ -37,10 +40,17 @@ async def open_app(
     defaults to the host and port of the settings. A worker shares its store with others. Raises `StoreError`
     and `ConfigError`.
     """
-    sealer = load_sealer(environment, secret_folder(settings.store, environment))
-    store = await open_gateway_store(settings.store, environment, is_worker=is_worker)
+    store = await open_gateway_store(
+        settings.store,
+        environment,
+        direct_url=settings.store_direct_url,
+        redis=settings.redis,
+        is_worker=is_worker,
+    )
     try:
-        gateway = Gateway(settings, store=store, sealer=sealer)
+        secret = await store.shared_secret(_SEALING, new_secret())
+        sealer = load_sealer(environment, secret_folder(settings.store, environment), secret)
+        gateway = Gateway(settings, store=store, sealer=sealer, clock=store.clock)
     except BaseException:
         await store.aclose()
         raise

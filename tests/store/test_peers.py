@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, LoggedEvent, Opened
 from penstock.store.peers import PeerTimes
-from penstock.store.shared import SharedStore
+from penstock.store.shared import SharedBackend, SharedStore
 from penstock.store.sqlite.shared import SharedSqliteBackend, hold_file, open_shared_sqlite_store
 from tests.store.builders import NO_DELAYS, closed, event, events, opened, read
 from tests.store.workers import (
@@ -26,7 +27,7 @@ from tests.store.workers import (
 )
 
 BACKGROUND = replace(opened("resp_1", "in_1", status="queued"), is_background=True)
-ASLEEP = PeerTimes(lease=0.4, tick=3600)
+ASLEEP = PeerTimes(lease=60, tick=3600)
 """A worker that looks at nothing by itself."""
 
 
@@ -44,15 +45,14 @@ def with_worker(folder: Path, body: Callable[[SharedStore], Awaitable[None]], ti
     asyncio.run(run())
 
 
-def backend_of(store: SharedStore) -> SharedSqliteBackend:
-    backend = store._backend
-    assert isinstance(backend, SharedSqliteBackend)
-    return backend
+def backend_of(store: SharedStore) -> SharedBackend:
+    return cast(SharedBackend, store._backend)
 
 
 async def let_die(store: SharedStore, *turns: Opened) -> None:
     """Store turns of a worker whose lease has expired."""
     backend = backend_of(store)
+    assert isinstance(backend, SharedSqliteBackend)
     await backend.renew("dead", -1.0)
     dead = SharedSqliteBackend(backend._writer, backend._readers, worker="dead", clock=store._clock)
     for turn in turns:
@@ -79,7 +79,7 @@ def test_a_worker_takes_nothing_over_before_it_had_contact_for_a_lease(tmp_path:
         await peers._take_over_orphans()
         assert await peers.owner(LOCAL, "resp_1") == "dead", "it has just joined"
         assert peers._contact_since is not None
-        peers._contact_since -= 0.4
+        peers._contact_since -= ASLEEP.lease
         await peers._take_over_orphans()
         await until(lambda: is_status(store, "failed"))
 
@@ -95,8 +95,8 @@ def test_contact_begins_again(tmp_path: Path, is_lost: bool) -> None:
         peers = store._peers
         assert peers.has_contact
         assert peers._contact_since is not None
-        peers._contact_since = None if is_lost else peers._contact_since - 1.0
-        peers._renewed_at -= 0.0 if is_lost else 0.5
+        peers._contact_since = None if is_lost else peers._contact_since - 90.0
+        peers._renewed_at -= 0.0 if is_lost else 70.0
         assert not peers.has_contact
         assert store.is_unavailable
         await let_die(store, opened("resp_1"))
@@ -135,7 +135,7 @@ def test_all_turns_of_a_dead_worker_are_taken_over_at_once(tmp_path: Path) -> No
         ids = [f"resp_{number}" for number in range(120)]
         await let_die(store, *(opened(id) for id in ids))
         assert store._peers._contact_since is not None
-        store._peers._contact_since -= 0.4
+        store._peers._contact_since -= ASLEEP.lease
         await store._peers._take_over_orphans()
         for id in ids:
             assert code_of(await read(store, id)) == "worker_lost"
@@ -298,9 +298,13 @@ async def test_a_background_turn_that_was_stored_too_late_is_deleted(
 ) -> None:
     with pytest.raises(StoreError):
         await first.open(BACKGROUND, patience=0)
-    await first._writer.flush()
-    assert await second.get(LOCAL, "resp_1") is None
+    await until(lambda: is_gone(first, second))
     assert await backend_of(first).claimed(first._peers.worker) == []
+
+
+async def is_gone(first: SharedStore, second: SharedStore) -> bool:
+    await first._writer.flush()
+    return await second.get(LOCAL, "resp_1") is None
 
 
 @for_two_workers

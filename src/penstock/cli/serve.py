@@ -46,6 +46,9 @@ environment variables, which override the file and are overridden by options:
   PENSTOCK_CONFIG  the configuration file, as --config
   PENSTOCK_HOST    the address to listen on, as --host
   PENSTOCK_PORT    the port, as --port
+  PENSTOCK_STORE   where responses are stored, as --store: for a URL with a
+                   password, which other users would see in an option
+  PENSTOCK_REDIS   the server for messages between workers, as --redis
 
 exit codes:
   0  the gateway was stopped
@@ -83,7 +86,17 @@ def add_serve_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
         choices=("debug", "info", "warning", "error"),
         help="debug, info, warning or error",
     )
-    add("--store", metavar="PATH|none", help="where to store responses (default: a file in your data folder)")
+    add(
+        "--store",
+        metavar="PATH|URL|none",
+        help="where to store responses: a file, or postgresql://HOST/DATABASE for workers on any machine "
+        "(default: a file in your data folder)",
+    )
+    add(
+        "--redis",
+        metavar="URL",
+        help="a Redis or Valkey server, for faster messages between such workers",
+    )
     add(
         "--record",
         action="store_true",
@@ -199,6 +212,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         port=options.port,
         log_level=options.log_level,
         store=options.store,
+        redis=options.redis,
         record=options.record,
         metrics=options.metrics,
         workers=options.workers,

@@ -25,7 +25,7 @@ from penstock.net.tls import load_certificate, server_tls_context
 POLL = 0.5
 """Seconds between two looks at the file."""
 
-_FIXED = ("host", "port", "store", "metrics", "workers")
+_FIXED = ("host", "port", "store", "store_direct_url", "redis", "metrics", "workers")
 """Settings that apply only when the gateway starts."""
 
 _Signature = tuple[int, ...] | None

@@ -118,7 +118,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The file with the private key of `tls_cert`."""
     log_level: str = "info"
     store: str = ""
-    """The file for responses; empty: a file in the user's data folder; `none`: a bounded in-memory store."""
+    """The file for responses, or the URL of a database; empty: a file in the user's data folder; `none`: a
+    bounded in-memory store."""
+    store_direct_url: str = ""
+    """The URL of the database behind a pooler; empty: there is no pooler."""
+    redis: str = ""
+    """The URL of a server for messages between workers; empty: they go through the database."""
     workers: int = 1
     """Processes that share the address and the store; 0: one for each processor."""
     record: bool = False
@@ -140,6 +145,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     websocket: bool = True
     """Whether WebSockets are accepted; if not, they are refused with a 426."""
     limits: Limits = Limits()
+
+    def __repr__(self) -> str:
+        return f"Settings({self.host}:{self.port})"  # the URLs may contain passwords
 
     def names(self, model: str) -> bool:
         """Return whether the operator configured this name, or it is the demo model's."""

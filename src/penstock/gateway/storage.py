@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from penstock.errors import PenstockError, StoreError
 from penstock.formatting import counted
 from penstock.gateway.settings import Limits
 from penstock.gateway.telemetry.logs import log
-from penstock.store import IN_MEMORY, hold_store, open_shared_store, open_store
+from penstock.store import IN_MEMORY, hold_store, is_url, open_shared_store, open_store
 from penstock.store.contract import Store
 
 NONE = "none"
@@ -27,7 +28,14 @@ _MOST_FILES = 20
 # Which store
 
 
-async def open_gateway_store(where: str, environment: Mapping[str, str], *, is_worker: bool = False) -> Store:
+async def open_gateway_store(
+    where: str,
+    environment: Mapping[str, str],
+    *,
+    direct_url: str = "",
+    redis: str = "",
+    is_worker: bool = False,
+) -> Store:
     """Open the store: `none` is a bounded in-memory store, empty the user's default file (decision 15). A
     worker opens the store that its supervisor has prepared.
 
@@ -36,12 +44,11 @@ async def open_gateway_store(where: str, environment: Mapping[str, str], *, is_w
     """
     if where == NONE:
         return await open_store(IN_MEMORY)
-    if is_worker:
-        return await open_shared_store(where or default_path(environment))
+    open_it = partial(open_shared_store if is_worker else open_store, direct_url=direct_url, redis_url=redis)
     try:
-        return await open_store(where or default_path(environment))
+        return await open_it(where or default_path(environment))
     except StoreError as error:
-        if where or error.code != StoreError.LOCKED:
+        if where or is_worker or error.code != StoreError.LOCKED:
             raise
         log.warning(
             "another gateway uses the store file: this one stores responses in memory only, until it stops; "
@@ -69,8 +76,8 @@ def hold_gateway_store(where: str, environment: Mapping[str, str]) -> Iterator[N
 
 
 def secret_folder(where: str, environment: Mapping[str, str]) -> Path | None:
-    """Return the folder of the store's file, or None for an in-memory store."""
-    if where == NONE:
+    """Return the folder of the store's file; None for an in-memory store and for a database."""
+    if where == NONE or is_url(where):
         return None
     return (Path(where) if where else default_path(environment)).parent
 

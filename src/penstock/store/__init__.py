@@ -87,10 +87,28 @@ def is_url(where: str | Path) -> bool:
 
 def location_of(where: str | Path) -> str:
     """Return the name of a store for messages: a URL without user, password and options, or a path."""
-    if not is_url(where):
-        return str(where)
-    parts = urlsplit(str(where))
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return without_password(str(where)) if is_url(where) else str(where)
+
+
+def without_password(url: str) -> str:
+    """Return a URL without user, password and options."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else ""
+
+
+def check_url(url: str, kind: str = "store") -> None:
+    """Raise `StoreError` if a URL cannot be that of a store, or of a server for messages (`redis`). It is not
+    connected to."""
+    scheme = url.partition("://")[0].lower()
+    if kind == "redis":
+        if scheme not in ("redis", "rediss", "unix"):
+            raise StoreError(StoreError.ADDRESS, "write redis://HOST:PORT/0, or rediss:// for TLS")
+        return
+    if scheme not in ("postgresql", "postgres"):
+        raise StoreError(StoreError.ADDRESS, "write postgresql://USER@HOST:PORT/DATABASE, or a path")
+    from penstock.store.postgres.address import address_of
+
+    address_of(url)
 
 
 def migrate_store(where: str | Path) -> list[str]:
@@ -107,7 +125,7 @@ def migrate_store(where: str | Path) -> list[str]:
 def import_file(file: Path, url: str, progress: Callable[[Imported], None]) -> Imported:
     """Move everything from a store's file into a database; raise `StoreError` if that is not possible."""
     from penstock.store.postgres.importing import import_store
-    from penstock.store.sqlite.source import SqliteSource
+    from penstock.store.sqlite.archive import SqliteSource
 
     if is_in_use(file):
         raise StoreError(StoreError.LOCKED, f"{file}: a gateway uses this file; stop it first")

@@ -82,6 +82,10 @@ class Backend(Protocol):
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None: ...
 
+    async def shared_secret(self, name: str, candidate: bytes) -> bytes:
+        """Return the secret that all workers share under this name: `candidate`, if there was none; empty if
+        the store keeps no secrets."""
+
     async def advance_time(self, now: float) -> float: ...
 
     async def prune(self, *, older_than: float, most_bytes: int | None) -> int: ...

@@ -323,6 +323,8 @@ class BatchWriter:
             return
         log_lost(running.opened.id, "taken_over", "was taken over by another worker")
         running.is_taken_over = True
+        if running.end is not None:
+            running.lost_end = running.events[-1].sequence if running.events else running.stored_sequence
         self.lose(running)
         self._forget(running)
         running.abandon()

@@ -168,6 +168,9 @@ class BufferedStore(Generic[Writer]):
                 log_lost(running.opened.id, "given_up", "is lost: too much data is waiting to be written")
                 self._writer.lose(running)
 
+    async def shared_secret(self, name: str, candidate: str) -> str:
+        return (await self._backend.shared_secret(name, candidate.encode())).decode()
+
     @property
     def is_unavailable(self) -> bool:
         return False

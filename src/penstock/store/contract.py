@@ -194,6 +194,10 @@ class Store(Ledger, Protocol):
         """Return the time that the store uses. Workers that share a database all use its clock, so a time
         that they compare should come from here."""
 
+    async def shared_secret(self, name: str, candidate: str) -> str:
+        """Return the secret that all workers of a database share under this name: `candidate`, if there was
+        none. Empty if the store is not a database: then a file has the secret."""
+
     @property
     def is_unavailable(self) -> bool:
         """Whether nothing can be stored at present that other workers must know (decision 34). A store of

@@ -64,7 +64,7 @@ def _column(value: object) -> object:
         case float():
             return value if math.isfinite(value) else 0.0
         case tuple():
-            return msgspec.json.encode(value).decode()
+            return msgspec.json.encode([_column(each) for each in value]).decode()
     return value
 
 

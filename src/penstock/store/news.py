@@ -210,7 +210,10 @@ class TurnNews:
         self._has_timer = False
         outgoing, self._outgoing = self._outgoing, {}
         for key, events in outgoing.items():
-            self._tell(key, events)
+            running = self._turns.get(key[1])
+            if running is not None and running.end is None:
+                self._tell(key, events)
+            # An end is told when it is stored: another worker may have taken the turn over and ended it.
 
     def written(self, turns: Iterable[TurnBuffer]) -> None:
         """Tell the workers that follow these turns that the store has more of them."""
@@ -308,7 +311,7 @@ class TurnNews:
                 self._host.followed(*key, True)
         is_new = worker not in self._watchers[key]
         self._watchers[key][worker] = self._loop.time() + WATCH_FOR
-        if is_new and self._bus.most_bytes and running.events:
+        if is_new and self._bus.most_bytes and running.events and running.end is None:
             self._send(worker, "news", key, running.events)  # they may not be in the store yet
 
     def _something_changed(self) -> None:

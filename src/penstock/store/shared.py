@@ -117,7 +117,7 @@ class SharedStore(BufferedStore[BatchWriter]):
                 async for event in source:
                     after = event.sequence
                     yield event
-            has_moved = running is not None and running.is_taken_over
+            has_moved = running is not None and running.is_taken_over and after != running.lost_end
             is_over = self._peers.is_closed or (owner is None and not has_moved)
 
     async def _followed_events(

@@ -111,6 +111,8 @@ class TurnBuffer:
         """What is not in the file yet will never be."""
         self.is_taken_over = False
         """Another worker has ended it, or runs it."""
+        self.lost_end: int | None = None
+        """The number of its terminal event, if it ended here and was taken over before that was stored."""
         self.size = size_of(opened)
         """Bytes that are not in the file yet."""
         self.changed = ChangeSignal()

@@ -12,6 +12,7 @@ from penstock.errors import ConfigError
 from penstock.gateway.config.effective import EffectiveSetting, SettingOrigin, effective_settings
 from penstock.gateway.config.file import LIMITS, SERVER, load_settings, read_settings
 from penstock.gateway.config.options import OptionError, ServeOptions
+from penstock.gateway.config.store import STORE
 from penstock.gateway.config.targets import TARGET
 from penstock.gateway.config.values import dotted
 from penstock.gateway.settings import Settings
@@ -137,10 +138,29 @@ def test_no_secret_is_among_the_settings(folder: Path) -> None:
 def test_every_setting_is_there(folder: Path) -> None:
     found = settings_of('[targets.x]\nbase_url = "http://127.0.0.1"\n', folder)
     expected = {"default_model", "passthrough", *(f"server.{name}" for name in SERVER)}
+    expected |= {f"store.{name}" for name in STORE}
     expected |= {f"limits.{name}" for name in LIMITS}
     expected |= {f"targets.x.{name}" for name in TARGET if name not in ("headers", "quirks")}
     assert set(found) == expected
     assert found["server.store"].value == "/home/anna/.local/share/penstock/responses.sqlite"
+
+
+def test_the_store_is_shown_without_passwords(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "DATABASE_PASSWORD", "planted p@ssword")
+    text = """
+[store]
+url = "postgresql://me:$DATABASE_PASSWORD@db.internal/penstock?pool_size=4"
+redis = "redis://:$DATABASE_PASSWORD@cache.internal:6379/0"
+"""
+    found = settings_of(text, folder)
+    assert found["store.url"].value == "postgresql://db.internal/penstock"
+    assert found["store.url"].origin == SettingOrigin("file", "penstock.toml:3")
+    assert found["store.redis"].value == "redis://cache.internal:6379/0"
+    assert found["server.store"].value is None
+    assert "planted" not in repr(found)
+    found = settings_of(text, folder, store="postgresql://elsewhere/penstock")
+    assert found["server.store"].value == "postgresql://elsewhere/penstock"
+    assert found["server.store"].origin == SettingOrigin("option", "--store")
 
 
 def test_options_and_variables_override_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

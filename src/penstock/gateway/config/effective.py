@@ -19,6 +19,7 @@ from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import AUTO, OFF
 from penstock.gateway.settings import Settings
 from penstock.gateway.storage import default_path
+from penstock.store import location_of, without_password
 from penstock.upstream.target import UpstreamTarget
 
 OriginKind = Literal["default", "preset", "file", "variable", "option"]
@@ -78,6 +79,7 @@ class _Collection:
     def all(self) -> Iterator[EffectiveSetting]:
         yield from self._top()
         yield from self._server()
+        yield from self._store()
         for name in LIMITS:
             yield self._setting(("limits",), name, _plain(name, getattr(self._settings.limits, name)))
         for target in self._settings.targets:
@@ -108,7 +110,10 @@ class _Collection:
             host, port = settings.metrics
             values["metrics"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         values["metrics_token_env"] = self._section("server").get("metrics_token_env")
-        values["store"] = settings.store or str(default_path(self._environment))
+        if "url" not in self._section("store") or "store" in changed:
+            values["store"] = location_of(settings.store or default_path(self._environment))
+        else:
+            values["store"] = None  # it is shown as `store.url`
         values["workers"] = settings.workers or AUTO
         for name, value in values.items():
             origin = None
@@ -116,6 +121,18 @@ class _Collection:
                 source = changed[name][1]
                 origin = SettingOrigin("option" if source.startswith("--") else "variable", source)
             yield self._setting(("server",), name, _plain(name, value), origin)
+
+    def _store(self) -> Iterator[EffectiveSetting]:
+        """Yield the section of the store, without passwords."""
+        changed = overrides(self._options, self._environment)
+        url = self._settings.store if "url" in self._section("store") and "store" not in changed else ""
+        yield self._setting(("store",), "url", location_of(url) or None)
+        for name, url in (("direct_url", self._settings.store_direct_url), ("redis", self._settings.redis)):
+            origin = None
+            if name in changed:
+                source = changed[name][1]
+                origin = SettingOrigin("option" if source.startswith("--") else "variable", source)
+            yield self._setting(("store",), name, without_password(url) or None, origin)
 
     def _target(self, target: UpstreamTarget) -> Iterator[EffectiveSetting]:
         table: TomlPath = ("targets", target.name)

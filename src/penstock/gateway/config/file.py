@@ -14,6 +14,7 @@ from penstock.errors import ConfigError, InvalidRequestError
 from penstock.gateway.config.keys import read_keys
 from penstock.gateway.config.models import ModelNames
 from penstock.gateway.config.secrets import variable
+from penstock.gateway.config.store import STORE, read_store
 from penstock.gateway.config.targets import file_relative_to, read_targets
 from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import (
@@ -70,11 +71,23 @@ LIMITS: dict[str, ValueReader[int] | ValueReader[float] | ValueReader[float | No
 }
 """Every field of `Limits` with its reader."""
 PORT = whole_number(0, 65535)
-TOP = ("default_model", "passthrough", "server", "limits", "targets", "models", "aliases", "accents", "keys")
+TOP = (
+    "default_model",
+    "passthrough",
+    "server",
+    "store",
+    "limits",
+    "targets",
+    "models",
+    "aliases",
+    "accents",
+    "keys",
+)
 
 _ELSEWHERE = {
     **dict.fromkeys(SERVER, "it belongs under [server]"),
     **dict.fromkeys(LIMITS, "it belongs under [limits]"),
+    **dict.fromkeys(STORE, "it belongs under [store]"),
     "target": "write a target as [targets.NAME]",
     "model": "write a model as [models.NAME]",
     "alias": "did you mean [aliases]?",
@@ -108,7 +121,9 @@ def load_keys(path: Path, environment: Mapping[str, str]) -> tuple[tuple[ClientK
     problems = Problems(str(path), TomlLines(text))
     top = ConfigTable(parse(text, str(path)), (), problems)
     keys = read_keys(top.array("keys"))
-    store = top.table("server").read("store", nonempty, "")
+    server = top.table("server")
+    written = server.read("store", nonempty, "")
+    store = read_store(top.table("store"), server, environment).get("store", written)
     problems.raise_any()
     return keys, store
 
@@ -161,6 +176,8 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
     server.only(SERVER, ABOVE)
     plain = Settings()
     certificate, key = _tls_files(server, file)
+    written_store = server.read("store", nonempty, plain.store)
+    store = {"store": written_store, **read_store(top.table("store"), server, environment)}
     return Settings(
         host=server.read("host", _bound_host, plain.host),
         port=server.read("port", PORT, plain.port),
@@ -169,7 +186,7 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
         tls_cert=certificate,
         tls_key=key,
         log_level=server.read("log_level", one_of("log level", LOG_LEVELS), plain.log_level),
-        store=server.read("store", nonempty, plain.store),
+        **store,
         workers=server.read("workers", worker_number, plain.workers),
         record=server.read("record", flag, plain.record),
         websocket=server.read("websocket", flag, plain.websocket),

@@ -18,16 +18,20 @@ from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import Preset
 from penstock.errors import ConfigError, InvalidRequestError, PenstockError
 from penstock.gateway.config.file import load_settings
+from penstock.gateway.config.store import store_url
 from penstock.gateway.config.targets import default_key_header
-from penstock.gateway.config.values import AUTO
+from penstock.gateway.config.values import AUTO, InvalidValue
 from penstock.gateway.http.access import are_metrics_exposed, is_exposed
 from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
 from penstock.gateway.storage import NONE
+from penstock.store import is_url
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
 
 HOST_VARIABLE = "PENSTOCK_HOST"
 PORT_VARIABLE = "PENSTOCK_PORT"
+STORE_VARIABLE = "PENSTOCK_STORE"
+REDIS_VARIABLE = "PENSTOCK_REDIS"
 WORKER_VARIABLE = "PENSTOCK_WORKER"
 """For internal use: tells a worker the descriptor of its connection to the supervisor."""
 HIGHEST_PORT = 65535
@@ -54,6 +58,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     port: int | None = None
     log_level: str | None = None
     store: str | None = None
+    redis: str | None = None
     record: bool | None = None
     metrics: tuple[str, int] | None = None
     workers: int | None = None
@@ -77,12 +82,28 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
             "keys. Create a key first: penstock keys create NAME"
         )
     check_metrics_address(settings)
+    _check_store(settings, {name: source for name, (_, source) in changed.items()})
     if settings.workers != 1 and settings.store == NONE:
         raise OptionError(
             f"--workers {settings.workers or AUTO}: with --store none, a response would be known to only one"
             " worker; let them share a store (--store PATH), or use one worker"
         )
     return settings
+
+
+def _check_store(settings: Settings, sources: Mapping[str, str]) -> None:
+    """Raise `OptionError` for a URL of an option or a variable that cannot be used."""
+    for name, setting in (("store", "url"), ("redis", "redis")):
+        if name in sources:
+            try:
+                store_url(getattr(settings, name), setting)
+            except InvalidValue as wrong:
+                raise OptionError(f"{sources[name]}: {wrong}") from None
+    if settings.redis and not is_url(settings.store):
+        source = sources.get("redis", "store.redis")
+        raise OptionError(
+            f"{source}: only workers that share a database use it; add --store postgresql://HOST/DATABASE"
+        )
 
 
 def overrides(options: ServeOptions, environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
@@ -107,10 +128,12 @@ def _port(text: str) -> int | None:
     return int(text)
 
 
-_SERVER_OPTIONS = ("host", "port", "log_level", "store", "record", "metrics", "workers")
+_SERVER_OPTIONS = ("host", "port", "log_level", "store", "redis", "record", "metrics", "workers")
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "host": (HOST_VARIABLE, str),
     "port": (PORT_VARIABLE, _port),
+    "store": (STORE_VARIABLE, str),
+    "redis": (REDIS_VARIABLE, str),
 }
 """The settings that an environment variable can set, each with the variable and its reader."""
 

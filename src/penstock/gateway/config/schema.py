@@ -17,6 +17,7 @@ from penstock.gateway.config.file import LIMITS, PORT, SERVER, TOP, metrics_addr
 from penstock.gateway.config.keys import KEY, RATE, key_hash, key_name, moment, read_budget
 from penstock.gateway.config.models import MODEL
 from penstock.gateway.config.secrets import SECRET_HEADERS, VARIABLE
+from penstock.gateway.config.store import STORE
 from penstock.gateway.config.targets import TARGET, TARGET_NAME, quirk_reader
 from penstock.gateway.config.values import (
     ABOVE,
@@ -62,6 +63,11 @@ SERVER_ROWS: dict[str, Row] = {
     "allowed_origins": ("Origins whose web pages may use the gateway.", _list(_ORIGIN)),
     "metrics": ('An address of its own for /metrics, such as "127.0.0.1:9464".', metrics_address),
     "metrics_token_env": ("The environment variable with the token for /metrics.", _VARIABLE),
+}
+STORE_ROWS: dict[str, Row] = {
+    "url": ("A file, or postgresql://USER:$PASSWORD@HOST/DATABASE for workers on any machine.", nonempty),
+    "direct_url": ("The database itself, if url is a pooler of transactions.", nonempty),
+    "redis": ("A Redis or Valkey server, for faster messages between workers.", nonempty),
 }
 LIMIT_DESCRIPTIONS = {
     "body_bytes": "Size of a request after decompression.",
@@ -156,6 +162,7 @@ def config_schema() -> dict[str, Any]:
                 "dependentRequired": {"tls_cert": ["tls_key"], "tls_key": ["tls_cert"]},
             },
         ),
+        "store": ("Where responses are stored.", _table(STORE, STORE_ROWS)),
         "limits": ("Limits and timeouts.", _table(LIMITS, _limit_rows(), Limits())),
         "targets": ("The upstreams.", _named(_target(), _TARGET_NAME)),
         "models": ("Your own names of models.", _named(_model(), _MODEL_NAME)),

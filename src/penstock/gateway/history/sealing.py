@@ -69,25 +69,29 @@ def _cipher(key: bytes) -> AESGCM:
     return AESGCM(key)
 
 
-def load_sealer(environment: Mapping[str, str], folder: Path | None) -> Sealer:
-    """Return a sealer with the secret from the environment, else from the file in `folder`, else a temporary
-    one for this process.
+def load_sealer(environment: Mapping[str, str], folder: Path | None, stored: str = "") -> Sealer:
+    """Return a sealer with the secret from the environment, else `stored`, which workers share in their
+    database, else from the file in `folder`, else a temporary one for this process.
 
-    If the environment has a secret, text that was sealed with the file's secret can still be opened.
+    If the environment has a secret, text that was sealed with another one can still be opened.
     """
     old = [each for part in environment.get(OLD_SECRETS, "").split(",") if (each := part.strip())]
     file = None if folder is None else folder / FILE
     try:
         if given := environment.get(SECRET, "").strip():
-            stored = [_read_secret(file)] if file is not None and file.exists() else []
-            return Sealer(given, [*old, *stored])
-        return Sealer(_new() if file is None else _read_or_create(file), old)
+            before = _read_secret(file) if file is not None and file.exists() else stored
+            return Sealer(given, [*old, before] if before else old)
+        return Sealer(stored or (new_secret() if file is None else _read_or_create(file)), old)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a text file"
         message = (
             f"the secret cannot be stored in this file: {why}; set the environment variable {SECRET} instead"
         )
         raise ConfigError(str(file), 0, message) from None
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
 
 
 def _read_or_create(file: Path) -> str:
@@ -102,7 +106,7 @@ def _create(file: Path) -> None:
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as written:
-            written.write(_new())
+            written.write(new_secret())
             written.flush()
             os.fsync(written.fileno())
         os.link(draft, file)
@@ -121,10 +125,6 @@ def _read_secret(file: Path) -> str:
             str(file), 0, f"is empty: delete it, so that a new secret is created, or set {SECRET}"
         )
     return secret
-
-
-def _new() -> str:
-    return secrets.token_urlsafe(32)
 
 
 def _key(secret: str) -> bytes:

@@ -26,13 +26,11 @@ class DatabaseAddress(Struct, frozen=True, kw_only=True):
     pool_size: int = POOL_SIZE
     pooler: Pooler = "none"
     """`transaction` if a pooler gives each transaction another connection."""
+    can_listen: bool = True
+    """Whether `direct_url` leads past any pooler."""
 
     def __repr__(self) -> str:
         return f"DatabaseAddress({self.location!r})"
-
-    @property
-    def can_listen(self) -> bool:
-        return self.pooler == "none" or self.direct_url != self.url
 
 
 def address_of(url: str, direct_url: str = "") -> DatabaseAddress:
@@ -55,6 +53,7 @@ def address_of(url: str, direct_url: str = "") -> DatabaseAddress:
         direct_url=_without_own_options(direct_url)[0] if direct_url else plain,
         pool_size=int(size),
         pooler=pooler,
+        can_listen=pooler == "none" or bool(direct_url),
     )
 
 

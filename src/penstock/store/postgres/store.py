@@ -104,7 +104,7 @@ class PostgresBackend:
         self._opening: dict[tuple[str, str], asyncio.Task[None]] = {}
         """Background turns that are being written."""
         self._discarded: set[tuple[str, str]] = set()
-        """Turns that must not be run by anybody, because their clients were told that they failed."""
+        """Turns that nobody may run: their clients have got an error."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._partitions_until: date | None = None
         self._is_closed = False

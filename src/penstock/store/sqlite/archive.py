@@ -111,7 +111,7 @@ class SqliteArchive:
 
     def responses(self) -> Iterator[StoredResponse]:
         last = 0
-        while rows := self._run(select_rows, _RESPONSES, last, _BATCH):
+        while rows := self._run(_rows, _RESPONSES, last, _BATCH):
             yield from map(queries.response_of, rows)
             last = rows[-1][0]
 
@@ -125,18 +125,18 @@ class SqliteArchive:
         return self._run(queries.traces, tenant, id)
 
     def input(self, tenant: str, id: str) -> list[StoredItem]:
-        return [item_of(*row) for row in self._run(select_rows, _ITEMS, tenant, id, False)]
+        return [item_of(*row) for row in self._run(_rows, _ITEMS, tenant, id, False)]
 
     def output(self, tenant: str, id: str) -> list[StoredItem]:
-        return [item_of(*row) for row in self._run(select_rows, _ITEMS, tenant, id, True)]
+        return [item_of(*row) for row in self._run(_rows, _ITEMS, tenant, id, True)]
 
     # Conversations
 
     def conversations(self) -> Iterator[ArchivedConversation]:
         last = 0
-        while rows := self._run(select_rows, _CONVERSATIONS, last, _BATCH):
+        while rows := self._run(_rows, _CONVERSATIONS, last, _BATCH):
             for number, tenant, changed_at, *conversation in rows:
-                items = [item_of(*row) for row in self._run(select_rows, _CONVERSATION_ITEMS, number)]
+                items = [item_of(*row) for row in self._run(_rows, _CONVERSATION_ITEMS, number)]
                 yield ArchivedConversation(
                     tenant, changed_at, StoredConversation(*conversation), tuple(items)
                 )
@@ -181,7 +181,7 @@ class SqliteArchive:
                 if step.deletes and progress is not None:
                     progress(pruned)
         # Only a checkpoint shrinks the file; if a gateway is reading, a later one does.
-        self._run(select_rows, "PRAGMA wal_checkpoint(PASSIVE)")
+        self._run(_rows, "PRAGMA wal_checkpoint(PASSIVE)")
         return pruned
 
 
@@ -198,19 +198,19 @@ def _check(connection: sqlite3.Connection) -> None:
         )
 
 
-def select_rows(connection: sqlite3.Connection, query: str, *values: object) -> list[tuple[Any, ...]]:
+def _rows(connection: sqlite3.Connection, query: str, *values: object) -> list[tuple[Any, ...]]:
     return connection.execute(query, values).fetchall()
 
 
 def _find(connection: sqlite3.Connection, id: str) -> StoredResponse | None:
     (number,) = connection.execute(_NUMBER, (id,)).fetchone()
-    rows = select_rows(connection, _RESPONSES, number - 1, 1) if number is not None else []
+    rows = _rows(connection, _RESPONSES, number - 1, 1) if number is not None else []
     return next((stored for stored in map(queries.response_of, rows) if stored.id == id), None)
 
 
 def _stats(connection: sqlite3.Connection) -> ArchiveStats:
-    oldest, newest = select_rows(connection, "SELECT min(created_at), max(created_at) FROM responses")[0]
-    counts = select_rows(connection, "SELECT status, count(*) FROM responses GROUP BY status ORDER BY status")
+    oldest, newest = _rows(connection, "SELECT min(created_at), max(created_at) FROM responses")[0]
+    counts = _rows(connection, "SELECT status, count(*) FROM responses GROUP BY status ORDER BY status")
     return ArchiveStats(total=queries.stats(connection), by_status=dict(counts), oldest=oldest, newest=newest)
 
 
@@ -228,9 +228,7 @@ SELECT count(*) FROM responses WHERE number NOT IN (SELECT number FROM needed)
 
 def _count_expired(connection: sqlite3.Connection, older_than: float) -> Pruned:
     responses = connection.execute(_EXPIRED, {"time": older_than}).fetchone()[0]
-    conversations = select_rows(
-        connection, "SELECT count(*) FROM conversations WHERE changed_at < ?", older_than
-    )
+    conversations = _rows(connection, "SELECT count(*) FROM conversations WHERE changed_at < ?", older_than)
     return Pruned(responses, conversations[0][0])
 
 
@@ -243,3 +241,32 @@ def _in_transaction(connection: sqlite3.Connection, step: Callable[[sqlite3.Conn
     finally:
         if connection.in_transaction:
             connection.rollback()
+
+
+_ENDED_AT = "SELECT ended_at FROM responses WHERE tenant = ? AND id = ?"
+_MEMORIES = """
+SELECT key, data FROM responses JOIN memories ON memories.response = responses.number
+WHERE responses.tenant = ? AND responses.id = ? ORDER BY memories.number
+"""
+_TENANT_DAYS = "SELECT tenant, day, tokens, cost FROM tenant_days ORDER BY tenant, day"
+
+
+class SqliteSource(SqliteArchive):
+    """An archive that also returns what no operator's tool shows. See `store.postgres.importing`."""
+
+    def ended_at(self, tenant: str, id: str) -> float | None:
+        """Return when a turn ended; None if its process died before that."""
+        rows = self._run(_rows, _ENDED_AT, tenant, id)
+        return rows[0][0] if rows else None
+
+    def memories(self, tenant: str, id: str) -> dict[str, bytes]:
+        """Return what is remembered for as long as a response exists."""
+        return dict(self._run(_rows, _MEMORIES, tenant, id))
+
+    def tenant_days(self) -> list[tuple[str, int, int, float]]:
+        """Return what budgets count: the tokens and the cost of each tenant and day since 1970."""
+        return [(tenant, day, tokens, cost) for tenant, day, tokens, cost in self._run(_rows, _TENANT_DAYS)]
+
+    def store_time(self, now: float) -> float:
+        """Return the store's own time."""
+        return self._run(store_time, now)
