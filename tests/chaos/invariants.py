@@ -30,6 +30,8 @@ async def check(name: str, site: Site, clients: Clients, *, allowed: tuple[str, 
     counts = _counts(site, clients)
     print(f"\n{name}: " + ", ".join(f"{number} {what}" for what, number in sorted(counts.items())))
     problems = [text for text in problems if not any(part in text for part in allowed)]
+    if problems:
+        print("\n".join(f"problem: {text}" for text in problems[:40]))
     assert problems == [], "\n".join([f"{len(problems)} problems", *problems[:40]])
     return counts
 
