@@ -45,6 +45,8 @@ class Call:
         self.response: Json | None = None
         self.problems: list[str] = []
         self.broken = 0
+        self.was_never_stored = False
+        """Whether its worker died while its first event said `store_late`."""
         self.is_lost = False
         """Whether it was given up because its id is not known, and it has no key to ask again with."""
 
@@ -79,7 +81,9 @@ class Clients:
     # Requests
 
     @asynccontextmanager
-    async def _ask(self, call: Call, method: str, path: str, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _ask(
+        self, call: Call, method: str, path: str, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; raise `Broken` if it is to be sent again."""
         headers = {"authorization": f"Bearer {KEY}"}
         if method == "POST" and path == "/v1/responses" and call.has_key:
@@ -111,6 +115,9 @@ class Clients:
     async def _read(self, call: Call, method: str, path: str, **options: Any) -> None:
         """Read a stream to its end, or until it breaks."""
         async with self._ask(call, method, path, **options) as answer:
+            if answer.status == 404 and call.events and is_late(call.events[0]["response"]):
+                call.was_never_stored = True
+                return
             if answer.status != 200:
                 call.problems.append(f"{method} {path}: {answer.status} {await answer.text()}")
                 raise AssertionError(call.problems)
@@ -123,11 +130,10 @@ class Clients:
     def _take(self, call: Call, event: Json) -> None:
         number = event["sequence_number"]
         if number != len(call.events):
-            call.problems.append(f"event {number} came after {len(call.events) - 1}")
+            last = [f"{each['sequence_number']} {each['type']}" for each in call.events[-3:]]
+            call.problems.append(f"event {number} ({event['type']}) came after {last}")
         if call.ends:
             call.problems.append(f"{event['type']} came after the end")
-        if event["type"] == "error":
-            call.problems.append(f"an error event: {event}")
         call.events.append(event)
         if "response" in event:
             call.id = event["response"]["id"]
@@ -173,7 +179,7 @@ class Clients:
             call.problems.append(f"{status} {answer}")
 
     async def _stream(self, call: Call, body: Json) -> None:
-        while not call.ends:
+        while not call.ends and not call.was_never_stored:
             try:
                 if not call.id:
                     await self._read(call, "POST", "/v1/responses", json=body)
@@ -181,7 +187,7 @@ class Clients:
                     after = f"&starting_after={len(call.events) - 1}" if call.events else ""
                     self.counts["resumes"] += 1
                     await self._read(call, "GET", f"/v1/responses/{call.id}?stream=true{after}")
-                if not call.ends:
+                if not call.ends and not call.was_never_stored:
                     self.counts["streams without an end"] += 1
                     raise Broken("no end")
             except Broken as error:
@@ -261,6 +267,10 @@ class Load:
             if self._is_stopped:
                 self.clients.counts["seconds"] = round(time.monotonic() - began)
                 return
+
+
+def is_late(response: Json) -> bool:
+    return any(each["code"] == "store_late" for each in response.get("diagnostics") or ())
 
 
 async def _code(answer: aiohttp.ClientResponse) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from tests.chaos.clients import ENDINGS, Call, Clients, Json
+from tests.chaos.clients import ENDINGS, Call, Clients, Json, is_late
 from tests.chaos.site import Site
 from tests.chaos.upstream import words_of
 
@@ -41,27 +41,29 @@ def _counts(site: Site, clients: Clients) -> Counter[str]:
     counts["turns"] = len(clients.calls)
     counts["upstream calls"] = site.upstream.calls.total()
     for call in clients.calls:
+        if call.was_never_stored:
+            counts["lost before the late store had them"] += 1
         if call.is_lost:
             counts["without an id or a key to ask again"] += 1
         if call.last is not None:
             code = (call.last.get("error") or {}).get("code")
             counts[f"ended as {call.last['status']}" + (f" ({code})" if code else "")] += 1
-            counts["with store_late"] += _is_late(call.last)
+            counts["with store_late"] += is_late(call.last)
     return counts
 
 
 async def _problems_of(clients: Clients, call: Call) -> list[str]:
     problems = [*call.problems]
-    if problems or call.is_lost:
+    if problems or call.is_lost or call.was_never_stored:
         return problems
     if call.last is None:
         return ["it has no end"]
     if call.events and len(call.ends) != 1:
         problems.append(f"it has {len(call.ends)} ends")
-    is_late = _is_late(call.last)
+    was_late = is_late(call.last)
     status, stored = await clients.stored(call)
     if status == 404:
-        return problems if is_late else [*problems, "it is not stored"]
+        return problems if was_late else [*problems, "it is not stored"]
     if status != 200:
         return [*problems, f"reading it: {status} {stored}"]
     log = await clients.log(call)
@@ -69,7 +71,7 @@ async def _problems_of(clients: Clients, call: Call) -> list[str]:
     if len(log.ends) != 1:
         problems.append(f"its log has {len(log.ends)} ends: {[each['type'] for each in log.events]}")
         return problems
-    if is_late and stored["status"] != call.last["status"]:
+    if was_late and stored["status"] != call.last["status"]:
         return problems  # it was failed meanwhile, and stays so
     return problems + _differences(call, log, stored)
 
@@ -113,7 +115,3 @@ def _plain(events: list[Json]) -> list[Json]:
         {**event, "response": {**event["response"], "diagnostics": None}} if "response" in event else event
         for event in events
     ]
-
-
-def _is_late(response: Json) -> bool:
-    return any(each["code"] == "store_late" for each in response.get("diagnostics") or ())
