@@ -16,6 +16,7 @@ from penstock.store.batch_writer import WriteLimits
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, StoredConversation
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.builders import closed, complete_turn, events, items, opened, read
+from tests.store.ledger_records import started
 from tests.store.sqlite.stores import fill_disk, free_disk, lost_responses, stuck_disk, use_store
 
 LARGE = b"x" * 100_000
@@ -49,6 +50,46 @@ def test_a_log_is_not_always_gathered_for_the_whole_delay(tmp_path: Path, size: 
                 await asyncio.sleep(0.001)
 
     use_store(tmp_path / "store.db", body, limits=WriteLimits(log_delay=3600))
+
+
+def test_everybody_who_flushes_waits_for_the_write(tmp_path: Path) -> None:
+    """Also if another caller, or the timer, starts the next write first."""
+
+    async def body(store: SqliteStore) -> None:
+        writer = store._writer
+
+        async def flush() -> bool:
+            await writer.flush()
+            return writer._commit is None and not writer._ledger
+
+        await store.open(opened("resp_1"))
+        async with stuck_disk(store):
+            await store.admit(started("resp_1"))
+            store.log("resp_1", events(0, 3))
+            flushes = [asyncio.create_task(flush()) for _ in range(3)]
+            await asyncio.sleep(0)
+            writer.schedule(store._turns["resp_1"])
+        assert await asyncio.gather(*flushes) == [True] * 3, "the write that takes it is over"
+
+    use_store(tmp_path / "store.db", body, limits=WriteLimits(log_delay=3600))
+
+
+def test_a_callback_that_fails_does_not_stop_the_writer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("the callback has a bug")
+
+    async def body(store: SqliteStore) -> None:
+        store._writer.on_written = fail
+        await store.open(opened("resp_1"))
+        closing = asyncio.create_task(store.close("resp_1", closed("resp_1"), patience=30))
+        async with asyncio.timeout(30):
+            await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
+            assert await closing
+
+    use_store(tmp_path / "store.db", body)
+    assert "the callback has a bug" in caplog.text
 
 
 # Full

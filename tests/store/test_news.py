@@ -296,8 +296,8 @@ def test_a_follower_hears_of_the_end_although_a_write_ran_when_the_turn_ended(tm
         ending = asyncio.create_task(first.close("resp_1", closed("resp_1"), patience=30))
         await writing
         await ending
-        told = [each for each in map(message, network.sent) if each.kind == "news" and not each.events]
-        assert len(told) == 2, "of the events, and of the end"
+        announced = [each for each in map(message, network.sent) if each.kind == "news" and not each.events]
+        assert len(announced) == 2, "of the events, and of the end"
         await follower.task
 
     on_a_network(tmp_path, body)

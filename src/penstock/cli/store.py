@@ -87,7 +87,7 @@ def add_store_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="PLACE",
-        help="the store's file, or the URL of its database (default: a file in your data folder)",
+        help="the store's file, or the URL of its database (default: as for penstock serve)",
     )
 
 
@@ -96,13 +96,30 @@ def store_place(options: argparse.Namespace) -> str | Path:
     from penstock.gateway.storage import NONE, default_path
     from penstock.store import is_url
 
-    if options.store == NONE:
+    where = options.store or _configured_store()
+    if where == NONE:
         raise UsageError(
-            "--store none means that there is no store: pass the path of a store's file, or a URL"
+            'there is no store: with --store none, or store = "none" in the configuration, responses are in '
+            "memory only. Pass the path of a store's file, or a URL"
         )
-    if options.store and is_url(options.store):
-        return str(options.store)
-    return Path(options.store) if options.store else default_path(os.environ)
+    if where and is_url(where):
+        return str(where)
+    return Path(where) if where else default_path(os.environ)
+
+
+def _configured_store() -> str:
+    """Return the store that `penstock serve` would use here, if a variable or the configuration names one."""
+    from penstock.errors import ConfigError
+    from penstock.gateway.config.file import find_config, load_keys
+    from penstock.gateway.config.options import STORE_VARIABLE
+
+    if named := os.environ.get(STORE_VARIABLE, "").strip():
+        return named
+    path = find_config(Path.cwd(), os.environ)
+    try:
+        return load_keys(path, os.environ)[1] if path is not None else ""
+    except ConfigError as error:
+        raise UsageError(f"{error}\nCorrect it, or name the store with --store") from None
 
 
 def run(options: argparse.Namespace) -> int:

@@ -213,7 +213,7 @@ class TurnNews:
             running = self._turns.get(key[1])
             if running is not None and running.end is None:
                 self._tell(key, events)
-            # An end is told when it is stored: another worker may have taken the turn over and ended it.
+            # An end is announced when it is stored: another worker may have taken the turn over and ended it.
 
     def written(self, turns: Iterable[TurnBuffer]) -> None:
         """Tell the workers that follow these turns that the store has more of them."""

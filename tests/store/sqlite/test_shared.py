@@ -270,6 +270,28 @@ def test_a_follower_is_woken_without_looking_by_itself(tmp_path: Path) -> None:
 # Closing
 
 
+def test_a_worker_leaves_after_its_last_turn_is_written(tmp_path: Path) -> None:
+    """Else another worker would end the turn in the meantime, as if this one had died."""
+    path = tmp_path / "store.db"
+    lock = hold_file(path)
+
+    async def run() -> None:
+        store = await open_shared_sqlite_store(path, times=SLEEPY, busy_ms=0)
+        await store.open(opened("resp_1"), patience=30)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert not await store.close("resp_1", closed("resp_1"), patience=30)
+        closing = asyncio.create_task(store.aclose())
+        await asyncio.sleep(0.05)
+        other.execute("COMMIT")
+        other.close()
+        assert await closing == []
+        assert await read_table(path, "workers") == await read_table(path, "running") == []
+
+    asyncio.run(run())
+    lock.release()
+
+
 def test_a_worker_that_leaves_writes_its_turns_first(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     lock = hold_file(path)

@@ -273,9 +273,14 @@ def _last_event(
     stored: StoredResponse, end: LifecycleEvent | None, last_sequence: int
 ) -> LifecycleEvent | None:
     """Return the terminal event to send after a log. None: the client already has it."""
-    if end is not None:
+    if end is not None and (stored.status != "failed" or end.response.status == "failed"):
         return end if stored.is_durable else replace(end, response=not_durable(end.response))
     response = _response_of(stored)
+    if end is not None:
+        # Another worker took the turn over before its end was stored, and ended it: the record counts.
+        return LifecycleEvent(
+            type=f"response.{response.status}", sequence_number=end.sequence_number, response=response
+        )
     is_interrupted = response.error is not None and response.error.code in INTERRUPTIONS
     if stored.status in RUNNING or not (is_interrupted or stored.dropped):
         return None

@@ -32,7 +32,7 @@ SELECT count(*) FROM gone
 """
 _DISCARD = f"""
 WITH ended AS (
-    DELETE FROM penstock.running WHERE tenant = $1 AND id = $2 AND worker = $3 RETURNING response
+    DELETE FROM penstock.running WHERE tenant = $1 AND id = $2 AND token = $3 RETURNING response
 ), gone AS (
     DELETE FROM penstock.responses USING ended WHERE number = ended.response AND tenant = $1
     RETURNING number, day
@@ -51,9 +51,9 @@ async def delete_response(connection: DatabaseConnection, tenant: str, id: str) 
     return bool(await connection.fetchval(_DELETE, storable(tenant), storable(id)))
 
 
-async def discard_response(connection: DatabaseConnection, tenant: str, id: str, worker: str) -> None:
-    """Delete a running turn of this worker."""
-    await connection.fetchval(_DISCARD, storable(tenant), storable(id), worker)
+async def discard_response(connection: DatabaseConnection, tenant: str, id: str, token: str) -> None:
+    """Delete a running turn, unless another worker has taken it over."""
+    await connection.fetchval(_DISCARD, storable(tenant), storable(id), token)
 
 
 async def remember(connection: DatabaseConnection, tenant: str, id: str, key: str, data: bytes) -> None:

@@ -239,11 +239,14 @@ async def count_expired(connection: DatabaseConnection, older_than: float) -> Pr
 
 _EXPIRED = """
 WITH RECURSIVE needed (number, tenant, previous_id) AS (
-    SELECT number, tenant, previous_id FROM penstock.responses WHERE ended_at IS NULL OR ended_at >= $1
+    SELECT old.number, old.tenant, old.previous_id FROM penstock.responses AS old
+    JOIN penstock.responses AS next ON next.tenant = old.tenant AND next.previous_id = old.id
+    WHERE old.ended_at < $1 AND (next.ended_at IS NULL OR next.ended_at >= $1)
     UNION
-    SELECT before.number, before.tenant, before.previous_id FROM needed
-    JOIN penstock.responses AS before ON before.tenant = needed.tenant AND before.id = needed.previous_id
+    SELECT old.number, old.tenant, old.previous_id FROM needed
+    JOIN penstock.responses AS old ON old.tenant = needed.tenant AND old.id = needed.previous_id
+    WHERE old.ended_at < $1
 )
-SELECT count(*) FROM penstock.responses WHERE number NOT IN (SELECT number FROM needed)
+SELECT (SELECT count(*) FROM penstock.responses WHERE ended_at < $1) - (SELECT count(*) FROM needed)
 """
 """Counts the old responses that no newer one continues."""

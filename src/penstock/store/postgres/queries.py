@@ -31,8 +31,8 @@ number, tenant, id, created_at, status, previous_id, conversation_id, is_backgro
 _RESPONSE = f"SELECT {COLUMNS} FROM penstock.responses WHERE tenant = $1 AND id = $2"
 _EXISTS = "SELECT EXISTS (SELECT FROM penstock.responses WHERE tenant = $1 AND id = $2)"
 
-# A turn has a greater number than the turn that it continues, so this ends even if the ids form a cycle. One
-# row is looked up at a time, whatever the planner thinks of the size of the table.
+# A turn has a greater number than the turn that it continues, so this ends even if the ids form a cycle. The
+# turns and their items are looked up one by one, whatever the planner thinks of the size of the tables.
 _CHAIN = """
 WITH RECURSIVE chain (number, id, status, previous_id, depth) AS (
     SELECT number, id, status, previous_id, 0 FROM penstock.responses WHERE tenant = $1 AND id = $2
@@ -46,11 +46,15 @@ WITH RECURSIVE chain (number, id, status, previous_id, depth) AS (
 """
 _LINKED_ITEMS = f"""{_CHAIN}
 SELECT chain.number, chain.id, status, previous_id, position, items.id, data
-FROM chain LEFT JOIN penstock.items ON items.response = chain.number
+FROM chain LEFT JOIN LATERAL (
+    SELECT position, id, data FROM penstock.items WHERE items.response = chain.number OFFSET 0
+) AS items ON true
 ORDER BY depth DESC, position
 """
 _HISTORY = f"""{_CHAIN}
-SELECT response, position, items.id FROM chain JOIN penstock.items ON items.response = chain.number
+SELECT number, position, items.id FROM chain CROSS JOIN LATERAL (
+    SELECT position, id FROM penstock.items WHERE items.response = chain.number OFFSET 0
+) AS items
 WHERE depth > 0 OR position < {OUTPUT} OR $3 ORDER BY depth DESC, position
 """
 _ITEMS = """
@@ -161,7 +165,7 @@ async def history(
     """Return the numbers and ids of all input items of a response and its chain; with `is_before` also its
     own output, as the history of a later turn."""
     rows = await connection.fetch(_HISTORY, storable(tenant), storable(id), is_before)
-    return [(response << _POSITION_BITS | position, original(id)) for response, position, id in rows]
+    return [(number << _POSITION_BITS | position, original(id)) for number, position, id in rows]
 
 
 _POSITION_BITS = 24

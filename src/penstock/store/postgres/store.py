@@ -101,10 +101,10 @@ class PostgresBackend:
     ) -> None:
         self._pool, self._writer, self._worker = pool, writer, worker
         self._clock, self._database_clock = clock, database_clock
-        self._opening: dict[tuple[str, str], asyncio.Task[None]] = {}
-        """Background turns that are being written."""
-        self._discarded: set[tuple[str, str]] = set()
-        """Turns that nobody may run: their clients have got an error."""
+        self._opening: dict[str, asyncio.Task[None]] = {}
+        """Background turns that are being written, by their claim tokens."""
+        self._discarded: dict[str, tuple[str, str]] = {}
+        """Turns that nobody may run, by their claim tokens: their clients have got an error."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._partitions_until: date | None = None
         self._is_closed = False
@@ -164,10 +164,9 @@ class PostgresBackend:
     async def open_background(self, turn: Opened, token: str) -> None:
         """Write a new turn in a task of its own: a caller that gives up must not cut a commit off, or nobody
         would know when it can be undone."""
-        key = turn.tenant, turn.id
         task = self._start(self._open(turn, token))
-        self._opening[key] = task
-        task.add_done_callback(lambda _: self._opening.pop(key, None))
+        self._opening[token] = task
+        task.add_done_callback(lambda _: self._opening.pop(token, None))
         await asyncio.shield(task)
 
     async def _open(self, turn: Opened, token: str) -> None:
@@ -189,22 +188,19 @@ class PostgresBackend:
         if writing.outcome is not Outcome.WRITTEN:
             raise StoreError(StoreError.DUPLICATE, f"the id {turn.id!r} already exists")
 
-    def discard(self, tenant: str, id: str, token: str) -> None:  # noqa: ARG002 - it may not be claimed yet
-        self._discarded.add((tenant, id))
-        self._start(self._discard(tenant, id))
+    def discard(self, tenant: str, id: str, token: str) -> None:
+        self._discarded[token] = tenant, id
+        self._start(self._discard(tenant, id, token))
 
-    async def _discard(self, tenant: str, id: str) -> None:
-        opening = self._opening.get((tenant, id))
+    async def _discard(self, tenant: str, id: str, token: str) -> None:
+        opening = self._opening.get(token)
         if opening is not None:
             await asyncio.wait({opening})
         for seconds in _DISCARD_AFTER:
             await asyncio.sleep(seconds)
             with suppress(StoreError):
-                await self._pool.transact(self._discard_job(tenant, id))
-        self._discarded.discard((tenant, id))
-
-    def _discard_job(self, tenant: str, id: str) -> Job[None]:
-        return partial(changes.discard_response, tenant=tenant, id=id, worker=self._worker)
+                await self._pool.transact(_discard_job(tenant, id, token))
+        self._discarded.pop(token, None)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -303,8 +299,10 @@ class PostgresBackend:
             return []
         job = partial(workers.claim_orphans, worker=worker, known=known, most=most)
         found = await self._pool.transact(job)
-        discarded = [each for each in found if (each.turn.tenant, each.turn.id) in self._discarded]
-        return [each for each in found if each not in discarded]
+        refused = [each for each in found if (each.turn.tenant, each.turn.id) in {*self._discarded.values()}]
+        for orphan in refused:
+            self.discard(orphan.turn.tenant, orphan.turn.id, orphan.token)
+        return [each for each in found if each not in refused]
 
     async def settle_orphans(self, code: str) -> int:
         if not await self._pool.run(workers.has_dead_workers):
@@ -341,9 +339,9 @@ class PostgresBackend:
         self._is_closed = True
         if self._opening:
             await asyncio.wait(self._opening.values(), timeout=1.0)
-        for tenant, id in self._discarded:
+        for token, (tenant, id) in self._discarded.items():
             with suppress(StoreError):
-                await self._pool.transact(self._discard_job(tenant, id))
+                await self._pool.transact(_discard_job(tenant, id, token))
         tasks = [*self._tasks]
         for task in tasks:
             task.cancel()
@@ -352,3 +350,7 @@ class PostgresBackend:
             await self._pool.transact(partial(workers.leave, worker=self._worker), seconds=1.0)
         await self._pool.aclose()
         return lost
+
+
+def _discard_job(tenant: str, id: str, token: str) -> Job[None]:
+    return partial(changes.discard_response, tenant=tenant, id=id, token=token)
