@@ -31,7 +31,7 @@ from tests.store.redis_server import RedisServer
 from bench.figures import take_turns
 from bench.lab import servers
 from bench.lab.bodies import body_for, chunks_of
-from bench.lab.instruments import INSTRUMENT, build, set_priority, upstream
+from bench.lab.instruments import INSTRUMENT, build, family, load, memory_kb, set_priority, upstream
 from bench.lab.servers import Server
 from bench.store import QUESTIONS, fill, lookup, ratio
 from penstock.store.postgres.store import open_postgres_store
@@ -83,11 +83,20 @@ def measure_cpu(lab: Lab) -> dict[str, object]:
         flood = take_turns({name: partial(_flood, server) for name, server in lines.items()}, FLOOD_ROUNDS)
         paced = take_turns({name: partial(_paced, server) for name, server in lines.items()}, PACED_ROUNDS)
         turn = take_turns({name: partial(_turn, server) for name, server in lines.items()}, FLOOD_ROUNDS)
+        database = take_turns(
+            {name: partial(_database, server, lab.cluster) for name, server in list(lines.items())[1:]},
+            FIRST_ROUNDS,
+        )
+        memory = {name: round(memory_kb(server.pids) / 1024) for name, server in lines.items()}
         first = take_turns({name: partial(_first, server) for name, server in lines.items()}, FIRST_ROUNDS)
     return {
         "flood, CPU ms per 1,000 chunks": _compared(flood),
         f"paced {PACED_STREAMS} streams, CPU ms per 1,000 chunks": _compared(paced),
         "short turns, CPU ms per turn": _compared(turn),
+        f"paced {PACED_STREAMS} streams, CPU ms of the database per 1,000 chunks": {
+            name: round(median(values), 1) for name, values in database.items()
+        },
+        "MB resident afterwards": memory,
         "first event of a single client, ms": _compared(first),
     }
 
@@ -103,6 +112,14 @@ def _paced(server: Server) -> float:
     if run.window is None or not run.window.deltas:
         raise RuntimeError(f"{server.name} sent nothing: {run.first_error}")
     return 1000 * run.window.cpu_ms / run.window.deltas
+
+
+def _database(server: Server, cluster: PostgresCluster) -> float:
+    """Return CPU ms of the database per 1,000 chunks."""
+    pids = family(int((cluster.folder / "data" / "postmaster.pid").read_text().split()[0]))
+    options = ("-n", PACED_STREAMS, "-R", 700, "-X", 40, "-r", PACED_STREAMS)
+    run = load(server.port, pids, PACED, body_for(PACED), *options).checked()
+    return 1000 * run.cpu_ms / (run.good * chunks_of(PACED))
 
 
 def _turn(server: Server) -> float:

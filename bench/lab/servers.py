@@ -105,9 +105,9 @@ def gateway(
     port = free_port()
     where = ["--config", str(config)] if config else ["--upstream", upstream]
     options = [*where, "--port", str(port), "--store", store, "--log-level", "error"]
-    command = [str(own) if own.exists() else sys.executable, "-m", "penstock", "serve", *options]
     if workers > 1:
         options += ["--workers", str(workers)]
+    command = [str(own) if own.exists() else sys.executable, "-m", "penstock", "serve", *options]
     # The checkout's source goes first, because an environment may belong to another checkout.
     fields = {"store": False} if store == "none" else {}
     environment = {"PYTHONPATH": str(checkout / "src"), **({"PENSTOCK_REDIS": redis} if redis else {})}
