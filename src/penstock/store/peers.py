@@ -115,9 +115,9 @@ class Peers:
             async with self.news.following(tenant, id, owner) as followed:
                 version = followed.version
                 while await self._backend.owner(tenant, id) == owner:
-                    await followed.news_after(version)
                     if self.is_closed:
                         raise StoreError(StoreError.CLOSED, "the store is closed")
+                    await followed.news_after(version)
                     version = followed.version
                     await asyncio.sleep(_WAIT_TICK)
         return was_running
