@@ -24,8 +24,8 @@ from time import perf_counter
 from bench.lab.bodies import body_for
 from bench.lab.instruments import build, post, upstream
 from bench.lab.servers import gateway
-from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredItem
-from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
+from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Store, StoredItem
+from penstock.store.sqlite.store import open_sqlite_store
 
 RESULTS = Path(__file__).parent / "results" / "store.json"
 
@@ -43,7 +43,7 @@ LOG = [LoggedEvent(sequence, 1.5, EVENT % sequence) for sequence in range(10)]
 SHORT, LONG = 20, 2_000
 CHAIN_ROUNDS = 15
 
-Question = Callable[[SqliteStore, int], Awaitable[object]]
+Question = Callable[[Store, int], Awaitable[object]]
 Times = tuple[list[float], list[float]]
 """The two sides of a comparison, round by round."""
 
@@ -61,13 +61,13 @@ async def measure_many(folder: Path) -> dict[str, object]:
     clock = Counting()
     small = await open_sqlite_store(small_file, clock=clock)
     large = await open_sqlite_store(large_file, clock=clock)
-    await _fill(small, range(FEW))
-    await _fill(large, range(FEW))
+    await fill(small, range(FEW))
+    await fill(large, range(FEW))
     resident, began = _resident(), perf_counter()
-    await _fill(large, range(FEW, MANY))
+    await fill(large, range(FEW, MANY))
     writing = (perf_counter() - began) / (MANY - FEW)
     grown = _resident() / resident
-    lookups = {name: await _lookup(question, large, small) for name, question in QUESTIONS.items()}
+    lookups = {name: await lookup(question, large, small, MANY) for name, question in QUESTIONS.items()}
     await asyncio.gather(small.aclose(), large.aclose())
     opening = await _opening(large_file, small_file)
     size = os.path.getsize(large_file)
@@ -96,13 +96,13 @@ class Counting:
         return self.now
 
 
-async def _fill(store: SqliteStore, numbers: range) -> None:
+async def fill(store: Store, numbers: range) -> None:
     for begin in range(numbers.start, numbers.stop, AT_ONCE):
         some = range(begin, min(begin + AT_ONCE, numbers.stop))
         await asyncio.gather(*(_keep(store, "resp", number, number % LINKS) for number in some))
 
 
-async def _keep(store: SqliteStore, name: str, number: int, place: int) -> None:
+async def _keep(store: Store, name: str, number: int, place: int) -> None:
     """Return a small turn with ten events. Place 0 starts a chain."""
     id = f"{name}_{number}"
     turn = Opened(
@@ -131,7 +131,7 @@ def _message(id: str, role: str, part: str) -> StoredItem:
     return StoredItem(id, json.dumps(item).encode())
 
 
-async def _log(store: SqliteStore, number: int) -> object:
+async def _log(store: Store, number: int) -> object:
     return [event async for event in store.events(LOCAL, f"resp_{number}")]
 
 
@@ -143,12 +143,12 @@ QUESTIONS: dict[str, Question] = {
 }
 
 
-async def _lookup(question: Question, large: SqliteStore, small: SqliteStore) -> Times:
+async def lookup(question: Question, large: Store, small: Store, many: int) -> Times:
     """Return the seconds for one lookup."""
     dice = random.Random(1)
     found: Times = ([], [])
     for _ in range(LOOKUP_ROUNDS):
-        for times, store, size in zip(found, (large, small), (MANY, FEW), strict=True):
+        for times, store, size in zip(found, (large, small), (many, FEW), strict=True):
             numbers = [dice.randrange(size) for _ in range(LOOKUPS)]
             began = perf_counter()
             for number in numbers:
@@ -205,7 +205,7 @@ async def measure_chain(folder: Path, address: str) -> dict[str, object]:
     }
 
 
-async def _reading(store: SqliteStore) -> float:
+async def _reading(store: Store) -> float:
     """Return the seconds to load the whole chain from the store."""
     times = []
     for _ in range(CHAIN_ROUNDS):

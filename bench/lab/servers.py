@@ -97,16 +97,21 @@ def gateway(
     checkout: Path = ROOT,
     name: str = "penstock",
     config: Path | None = None,
+    workers: int = 1,
+    redis: str = "",
 ) -> Running:
     """Run a checkout's gateway in its own environment, or in this one if it has none."""
     own = checkout / ".venv" / "bin" / "python"
     port = free_port()
     where = ["--config", str(config)] if config else ["--upstream", upstream]
     options = [*where, "--port", str(port), "--store", store, "--log-level", "error"]
+    if workers > 1:
+        options += ["--workers", str(workers)]
     command = [str(own) if own.exists() else sys.executable, "-m", "penstock", "serve", *options]
     # The checkout's source goes first, because an environment may belong to another checkout.
     fields = {"store": False} if store == "none" else {}
-    return running(Server(name, port, fields=fields), command, folder, PYTHONPATH=str(checkout / "src"))
+    environment = {"PYTHONPATH": str(checkout / "src"), **({"PENSTOCK_REDIS": redis} if redis else {})}
+    return running(Server(name, port, fields=fields), command, folder, **environment)
 
 
 def floor(folder: Path, upstream: str) -> Running:

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.sqlite.socket_bus import SocketBus, bus_folder, clear_folder
+from tests.net.connections import on_both_loops, run_on
 from tests.store.workers import until
 
 
@@ -24,7 +25,8 @@ def ignore() -> None:
     """Called when messages may have been lost."""
 
 
-def test_messages_arrive_in_order(folder: Path) -> None:
+@on_both_loops
+def test_messages_arrive_in_order(folder: Path, loop: str) -> None:
     async def run() -> None:
         first, second = SocketBus(folder), SocketBus(folder)
         received: list[bytes] = []
@@ -39,7 +41,7 @@ def test_messages_arrive_in_order(folder: Path) -> None:
         await second.aclose()
         assert list(folder.iterdir()) == []
 
-    asyncio.run(run())
+    run_on(loop, run())
 
 
 def test_a_message_to_nobody_is_lost(folder: Path) -> None:

@@ -77,7 +77,7 @@ async def open_postgres_store(
     bus: Bus = NotifyBus(pool)
     if redis_url:
         bus = RedisBus(redis_url, bus)
-    store = SharedStore(backend, writer, bus, worker, used_clock, times or PeerTimes())
+    store = SharedStore(backend, writer, bus, worker, used_clock, times or PeerTimes(lease=address.lease))
     try:
         await store.join()
         await pool.transact(partial(pruning.set_initial_time, now=used_clock()))

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import cast
 
 from penstock.errors import StoreError
 
@@ -112,9 +113,9 @@ class _Link(asyncio.Protocol):
             self.connection_lost(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-        transport.write(bytes(self._waiting))
+        # Those of uvloop are not instances of asyncio's classes.
+        self._transport = cast("asyncio.WriteTransport", transport)
+        self._transport.write(bytes(self._waiting))
         self._waiting.clear()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - what was sent is lost
