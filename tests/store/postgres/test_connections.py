@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.postgres.connections import DatabaseConnection
+from penstock.store.postgres.connections import DatabaseConnection, DatabasePool
 from tests.store.postgres.cluster import shared_cluster
 from tests.store.postgres.databases import kill_backends, on_postgres, pool_of, rows
+from tests.store.workers import until
 
 
 async def backend_id(connection: DatabaseConnection) -> int:
@@ -61,46 +64,61 @@ async def test_a_call_that_takes_too_long_is_given_up(url: str) -> None:
         assert await pool.run(backend_id)
 
 
+@asynccontextmanager
+async def all_in_use(pool: DatabasePool) -> AsyncIterator[list[asyncio.Event]]:
+    """Keep all connections of a pool in use; yield an event for each that gives it back."""
+    releases: list[asyncio.Event] = []
+
+    async def hold(_: DatabaseConnection) -> None:
+        releases.append(asyncio.Event())
+        await releases[-1].wait()
+
+    tasks = [asyncio.create_task(pool.run(hold)) for _ in range(pool.address.pool_size)]
+    await until(lambda: len(releases) == len(tasks))
+    try:
+        yield releases
+    finally:
+        for release in releases:
+            release.set()
+        await asyncio.gather(*tasks)
+
+
 @on_postgres
 async def test_waiting_for_a_connection_has_an_end(url: str) -> None:
     async with pool_of(url + "?pool_size=2") as pool:
-        busy = [asyncio.create_task(pool.run(partial(sleep, seconds=30))) for _ in range(2)]
-        await asyncio.sleep(0.05)
-        assert await code_of(pool.run(backend_id, seconds=0.05)) == StoreError.BUSY
-        for task in busy:
-            task.cancel()
-        await asyncio.wait(busy)
+        async with all_in_use(pool):
+            assert await code_of(pool.run(backend_id, seconds=0.05)) == StoreError.BUSY
         assert await pool.run(backend_id)
 
 
 @on_postgres
 async def test_a_limited_number_of_callers_waits_and_urgent_ones_are_first(url: str) -> None:
-    async with pool_of(url + "?pool_size=2", most_waiting=1) as pool:
-        busy = [asyncio.create_task(pool.run(partial(sleep, seconds=0.2))) for _ in range(2)]
-        await asyncio.sleep(0.05)
-        order: list[str] = []
+    order: list[str] = []
 
-        async def note(_: DatabaseConnection, name: str) -> None:
-            order.append(name)
+    async def note(_: DatabaseConnection, name: str) -> None:
+        order.append(name)
 
+    async with pool_of(url + "?pool_size=2", most_waiting=1) as pool, all_in_use(pool) as releases:
         waiting = asyncio.create_task(pool.run(partial(note, name="patient")))
         await asyncio.sleep(0)
         assert await code_of(pool.run(backend_id)) == StoreError.BUSY
         urgent = asyncio.create_task(pool.transact(partial(note, name="urgent"), is_urgent=True))
-        await asyncio.gather(waiting, urgent, *busy)
-        assert order == ["urgent", "patient"]
+        await asyncio.sleep(0)
+        releases[0].set()
+        await urgent
+        await waiting
+    assert order == ["urgent", "patient"]
 
 
 @on_postgres
 async def test_a_caller_that_gives_up_waiting_takes_no_place(url: str) -> None:
     async with pool_of(url + "?pool_size=2") as pool:
-        busy = [asyncio.create_task(pool.run(partial(sleep, seconds=0.1))) for _ in range(2)]
-        await asyncio.sleep(0.02)
-        waiting = [asyncio.create_task(pool.run(backend_id)) for _ in range(5)]
-        await asyncio.sleep(0)
-        for task in waiting[:4]:
-            task.cancel()
-        await asyncio.gather(*busy)
+        async with all_in_use(pool):
+            waiting = [asyncio.create_task(pool.run(backend_id)) for _ in range(5)]
+            await asyncio.sleep(0)
+            for task in waiting[:4]:
+                task.cancel()
+            await asyncio.wait(waiting[:4])
         assert await waiting[4]
         assert len({*await asyncio.gather(*(pool.run(backend_id) for _ in range(20)))}) <= 2
 
