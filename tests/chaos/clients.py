@@ -239,7 +239,7 @@ class Clients:
 
 
 class Load:
-    """Clients that start one turn after the other until they are told to stop."""
+    """Clients that start one turn after the other until they are stopped."""
 
     def __init__(self, clients: Clients, *, words: int = 20, seconds: float = 0.05) -> None:
         self.clients = clients
