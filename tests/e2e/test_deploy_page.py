@@ -308,11 +308,15 @@ def test_a_gateway_works_through_the_pooler_of_the_page(site: Site, upstream: Sc
         pytest.skip("PgBouncer is not installed (Debian: apt-get install pgbouncer)")
     port, folder = free_port(), site.cluster.folder
     (folder / "users").write_text(f'"penstock" "{PASSWORD}"\n')
-    (folder / "pooler.ini").write_text(
-        f"[databases]\npenstock = host=127.0.0.1 port={site.cluster.port}\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\n"
-        "pool_mode = transaction\ndefault_pool_size = 2\n"
-    )
+    lines = [
+        "[databases]",
+        f"penstock = host=127.0.0.1 port={site.cluster.port}",
+        "[pgbouncer]",
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =",
+        f"auth_type = trust\nauth_file = {folder}/users",
+        "pool_mode = transaction\ndefault_pool_size = 2\n",
+    ]
+    (folder / "pooler.ini").write_text("\n".join(lines))
     pooled = replaced(
         block("toml", "direct_url"), {**site.hosts, "pooler.internal:6432": f"127.0.0.1:{port}"}
     )
