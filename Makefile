@@ -77,6 +77,9 @@ e2e: $(READY) ## Run the slow tests: processes that are stalled, signalled and k
 e2e-store: $(READY) ## Run the tests of stores on real servers (needs the binaries of PostgreSQL; without them they are skipped)
 	$(BIN)/pytest -n auto --dist loadfile -m store -rs $(ARGS)
 
+chaos: $(READY) ## Kill, freeze and cut off workers, PostgreSQL and Redis under load (PENSTOCK_CHAOS=long: for longer)
+	$(BIN)/pytest -m chaos -s -rs tests/chaos $(ARGS)
+
 coverage: $(READY) ## Run the fast and the slow tests, and check the coverage of every package
 	$(BIN)/pytest -n auto --cov --cov-report=
 	@$(MAKE) --no-print-directory covered
@@ -148,4 +151,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts vscode/wheel
 
-.PHONY: help env upgrade hooks serve lint types unit e2e e2e-store coverage covered thorough test recordings terminal e2e-vscode e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs bench format clean
+.PHONY: help env upgrade hooks serve lint types unit e2e e2e-store chaos coverage covered thorough test recordings terminal e2e-vscode e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs bench format clean

@@ -76,7 +76,7 @@ def test_a_missing_file_is_named_and_not_created(tmp_path: Path) -> None:
 def test_there_is_no_store_with_none() -> None:
     result = penstock("store", "stats", "--store", "none")
     assert result.returncode == 2
-    assert "means that there is no store" in result.stderr
+    assert "there is no store" in result.stderr
 
 
 # Deleting

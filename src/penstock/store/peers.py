@@ -58,8 +58,8 @@ class Peers:
         self.worker = worker
         self._backend, self._turns = backend, turns
         self._adopt, self._give_up = adopt, give_up
-        self._lease, self._tick = times.lease, times.tick
-        self.news = TurnNews(worker, backend, bus, turns, times.tick)
+        self._lease, self._tick = times.lease, min(times.tick, times.lease / RENEWALS)
+        self.news = TurnNews(worker, backend, bus, turns, self._tick)
         self._host: TurnHost | None = None
         self._loop = asyncio.get_running_loop()
         self._contact_since: float | None = None
@@ -115,9 +115,9 @@ class Peers:
             async with self.news.following(tenant, id, owner) as followed:
                 version = followed.version
                 while await self._backend.owner(tenant, id) == owner:
-                    await followed.news_after(version)
                     if self.is_closed:
                         raise StoreError(StoreError.CLOSED, "the store is closed")
+                    await followed.news_after(version)
                     version = followed.version
                     await asyncio.sleep(_WAIT_TICK)
         return was_running

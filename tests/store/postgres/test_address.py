@@ -11,8 +11,9 @@ URL = "postgresql://user:hunter2@db.example:5432/penstock?sslmode=require"
 
 
 def test_options_of_our_own_are_not_passed_on() -> None:
-    address = address_of(URL + "&pool_size=4&pooler=transaction")
+    address = address_of(URL + "&pool_size=4&pooler=transaction&lease=2.5")
     assert address.url == URL
+    assert address.lease == 2.5
     assert (address.pool_size, address.pooler, address.can_listen) == (4, "transaction", False)
 
 
@@ -49,6 +50,8 @@ def test_a_location_has_no_secrets(url: str, location: str) -> None:
         (URL + "&pool_size=many", "pool_size"),
         (URL + "&pool_size=1", "pool_size"),
         (URL + "&pooler=session", "pooler"),
+        (URL + "&lease=soon", "lease"),
+        (URL + "&lease=0.5", "lease"),
         ("mysql://user:hunter2@host/db", "postgresql://"),
         ("postgresql://user:hunter2@[::1/db", "IPv6"),
     ],

@@ -44,6 +44,18 @@ async def test_processes_that_start_together_apply_each_step_once(url: str) -> N
 
 
 @on_postgres
+async def test_tables_are_seen_that_another_worker_has_just_created(url: str) -> None:
+    """The server remembers within a transaction that a table was missing when it was looked up by name."""
+    await start_again(url)
+    async with connection_to(url) as connection:
+        await connection.execute("BEGIN")
+        assert await check(connection) == 0
+        await migrate_database(address_of(url))
+        assert await check(connection) == len(STEPS)
+        await connection.execute("COMMIT")
+
+
+@on_postgres
 async def test_old_workers_go_on_after_a_step_that_they_can_ignore(url: str) -> None:
     async with connection_to(url) as connection:
         assert await migrate(connection, [*STEPS, NEXT]) == [NEXT]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from msgspec.structs import replace
 
 from penstock.store.batch_writer import Outcome
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredConversation, Trace
-from penstock.store.postgres import changes, queries
+from penstock.store.postgres import changes, queries, workers
 from penstock.store.postgres.connections import DatabasePool
 from penstock.store.postgres.statements import Writing, day_of, write_parts
 from penstock.store.turn_buffer import UnwrittenPart
 from tests.store.builders import closed, event, events, opened, trace
-from tests.store.postgres.databases import on_postgres, pool_of, rows
+from tests.store.postgres.databases import connection_to, on_postgres, pool_of, rows
 
 TODAY = day_of(1_800_000_000.0)
 
@@ -167,6 +168,39 @@ async def test_a_repeated_part_may_have_grown(url: str) -> None:
         assert traces == [trace(1), trace(2)]
     assert await rows(url, "SELECT sum(count) FROM penstock.segments WHERE NOT is_trace") == [(6,)]
     assert await rows(url, "SELECT count(*) FROM penstock.items") == [(3,)]
+
+
+@on_postgres
+async def test_a_turn_is_not_taken_over_while_it_is_written(url: str) -> None:
+    async with pool_of(url) as pool, connection_to(url) as writer, connection_to(url) as other:
+        await write(pool, Writing(part(TURN, is_new=True), 0))
+        await writer.execute("BEGIN")
+        now = Writing(part(TURN, log=events(0, 3)), 0)
+        await write_parts(writer, [now], "w1", TODAY)
+        assert now.outcome is Outcome.WRITTEN
+        assert await workers.claim_orphans(other, "w2", [], 9) == []
+        await writer.execute("COMMIT")
+        [orphan] = await workers.claim_orphans(other, "w2", [], 9)
+        assert orphan.last_sequence == 2
+        assert await write(pool, Writing(part(TURN, log=events(3, 5)), 0)) == [Outcome.TAKEN_OVER]
+
+
+@on_postgres
+async def test_a_turn_is_not_written_while_it_is_taken_over(url: str) -> None:
+    for number, end in enumerate((None, closed("resp_1"))):
+        turn = opened(f"resp_{number}")
+        async with pool_of(url) as pool, connection_to(url) as other:
+            await write(pool, Writing(part(turn, is_new=True), 0))
+            await other.execute("BEGIN")
+            [orphan] = await workers.claim_orphans(other, "w2", [], 9)
+            late = Writing(part(turn, log=events(0, 3), end=end), 0)
+            writing = asyncio.create_task(write(pool, late))
+            await asyncio.sleep(0.05)
+            assert not writing.done()
+            await other.execute("COMMIT")
+            assert await writing == [Outcome.TAKEN_OVER]
+            again = Writing(part(turn, orphan.token, log=events(0, 1), end=closed(turn.id)), 0)
+            assert await write(pool, again) == [Outcome.WRITTEN]
 
 
 @on_postgres

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
@@ -41,7 +40,7 @@ async def create_conversation(gateway: Gateway, exchange: Exchange, key: ClientK
     body, tenant = await _read(gateway, exchange), tenant_of(key)
     items = await _with_ids(gateway, tenant, body.items or [])
     conversation = StoredConversation(
-        f"conv_{uuid4().hex}", int(time.time()), msgspec.json.encode(body.metadata or {})
+        f"conv_{uuid4().hex}", int(gateway.store.clock()), msgspec.json.encode(body.metadata or {})
     )
     await gateway.store.create_conversation(tenant, conversation)
     if items:

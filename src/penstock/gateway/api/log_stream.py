@@ -7,6 +7,7 @@ one reads from the store.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from penstock.fairness import WorkSlice
 from penstock.gateway.http.exchange import Exchange
@@ -24,8 +25,9 @@ _SHORTEST = 0.01
 class LogStream:
     """`write` and `beat` raise `TimeoutError` if the client reads nothing for `client_timeout`."""
 
-    def __init__(self, exchange: Exchange, limits: Limits) -> None:
-        self._exchange, self._limits = exchange, limits
+    def __init__(self, exchange: Exchange, limits: Limits, headers: Sequence[tuple[str, str]] = ()) -> None:
+        """The response begins, with these headers, when something is sent: until then it can be refused."""
+        self._exchange, self._limits, self._headers = exchange, limits, headers
         self._lock = asyncio.Lock()
         self._clock = asyncio.get_running_loop().time
         self._last_write = self._clock()
@@ -58,6 +60,8 @@ class LogStream:
     async def _send(self, data: bytes, is_last: bool) -> None:
         self._is_over = is_last
         channel = self._exchange.channel
+        if not self._exchange.status:
+            self._exchange.begin(200, self._headers)
         if is_last:
             channel.end(data)
         else:

@@ -228,8 +228,7 @@ async def stream_response(
     """Send the logged events after a sequence number, and then new events as they arrive (ask G6).
     `response` is any snapshot of the response. `store` has the log, if it is not in the gateway's own."""
     limits = limits_for(gateway.services.settings.limits, exchange)
-    stream, id = LogStream(exchange, limits), response.id
-    exchange.begin(200, [*STREAM_HEADERS, *headers])
+    stream, id = LogStream(exchange, limits, [*STREAM_HEADERS, *headers]), response.id
     replaying = _replay(store or gateway.store, stream, tenant, id, after, ACCENTS[accent](response))
     reading = asyncio.create_task(replaying)
     tasks = [reading, asyncio.create_task(exchange.wait_disconnected()), asyncio.create_task(stream.beat())]

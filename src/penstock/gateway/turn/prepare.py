@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -108,7 +107,7 @@ def prepare(
     if stored is not None:
         id, created_at = stored.turn.id, stored.turn.created_at
     else:
-        id, created_at = new_id("resp"), int(time.time())
+        id, created_at = new_id("resp"), int(gateway.store.clock())
     response = response_for(request.request, id=id, created_at=created_at)
     if response.store and gateway.store.is_unavailable:
         raise store_unavailable()
@@ -122,7 +121,7 @@ def prepare(
     )
     machine = ResponseStreamStateMachine(
         response,
-        clock=time.time,
+        clock=gateway.store.clock,
         tools=request.tools,
         used_call_ids=request.used_call_ids,
         error_event=error_event,

@@ -1,4 +1,4 @@
-"""The address of a database: a URL as every tool of PostgreSQL reads it, with two options of our own."""
+"""The address of a database: a URL as every tool of PostgreSQL reads it, with three options of our own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from penstock.errors import StoreError
 POOL_SIZE = 8
 """Connections that one worker uses at most, without the one that it listens on."""
 _LARGEST_POOL = 500
+LEASE = 10.0
+"""Seconds after which a worker that does not renew its lease is considered dead."""
+_SHORTEST_LEASE, _LONGEST_LEASE = 1.0, 60.0
 
 Pooler = Literal["none", "transaction"]
 
@@ -28,6 +31,8 @@ class DatabaseAddress(Struct, frozen=True, kw_only=True):
     """`transaction` if a pooler gives each transaction another connection."""
     can_listen: bool = True
     """Whether `direct_url` leads past any pooler."""
+
+    lease: float = LEASE
 
     def __repr__(self) -> str:
         return f"DatabaseAddress({self.location!r})"
@@ -54,7 +59,18 @@ def address_of(url: str, direct_url: str = "") -> DatabaseAddress:
         pool_size=int(size),
         pooler=pooler,
         can_listen=pooler == "none" or bool(direct_url),
+        lease=_lease(url, options.get("lease", str(LEASE))),
     )
+
+
+def _lease(url: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not _SHORTEST_LEASE <= seconds <= _LONGEST_LEASE:
+        raise _invalid(url, f"lease must be a number from {_SHORTEST_LEASE:g} to {_LONGEST_LEASE:g} seconds")
+    return seconds
 
 
 def location_of(url: str) -> str:
@@ -68,7 +84,7 @@ def location_of(url: str) -> str:
     return f"postgresql://{unquote(hosts)}{parts.path}"
 
 
-_OWN_OPTIONS = ("pool_size", "pooler")
+_OWN_OPTIONS = ("pool_size", "pooler", "lease")
 
 
 def _without_own_options(url: str) -> tuple[str, dict[str, str]]:

@@ -217,12 +217,14 @@ async def prune(
 
 
 async def _drop_logs(pool: DatabasePool, older_than: float) -> None:
+    """Drop old logs, or leave it to the next time: somebody may be reading them."""
     try:
         await pool.transact(partial(drop_logs, older_than=older_than), seconds=_SECONDS)
     except StoreError as error:
-        if error.code != StoreError.BUSY:
+        if error.code not in (StoreError.BUSY, StoreError.DENIED):
             raise
-        # Somebody reads them. The next time is soon enough.
+        fields = {"fields": {"event": "store", "code": error.code}}
+        _log.warning("old partitions of logs cannot be dropped", extra=fields)
 
 
 async def used_bytes(connection: DatabaseConnection) -> int:

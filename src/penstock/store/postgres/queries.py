@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from penstock.store.contract import (
     LoggedEvent,
@@ -20,6 +22,10 @@ from penstock.store.postgres.connections import DatabaseConnection
 from penstock.store.postgres.statements import OUTPUT
 from penstock.store.postgres.text import indexable, original, original_or_none, storable
 
+T = TypeVar("T")
+
+_UNPACK_IN_THREAD = 1024 * 1024
+"""Bytes. Unpacking more than these on the event loop would delay everything else."""
 _ROWS = 4
 """Rows of a log that are read at a time: a reader that stops holds no more than these."""
 
@@ -107,7 +113,14 @@ SELECT ((SELECT coalesce(sum(size), 0) FROM penstock.responses WHERE ended_at IS
 
 async def response(connection: DatabaseConnection, tenant: str, id: str) -> StoredResponse | None:
     row = await connection.fetchrow(_RESPONSE, storable(tenant), storable(id))
-    return response_of(row) if row is not None else None
+    return await _unpacked([row["response"]], lambda: response_of(row)) if row is not None else None
+
+
+async def _unpacked(blobs: Iterable[bytes | None], unpack: Callable[[], T]) -> T:
+    """Return the result of a function that unpacks these blobs."""
+    if sum(len(blob) for blob in blobs if blob is not None) > _UNPACK_IN_THREAD:
+        return await asyncio.to_thread(unpack)
+    return unpack()
 
 
 def response_of(row: Any) -> StoredResponse:
@@ -136,7 +149,12 @@ async def exists(connection: DatabaseConnection, tenant: str, id: str) -> bool:
 async def events(connection: DatabaseConnection, tenant: str, id: str, after: int) -> list[LoggedEvent]:
     """Return some of the events after a sequence number, or nothing at the end of the log."""
     rows = await connection.fetch(_EVENTS, storable(tenant), storable(id), after, _ROWS)
-    return [event for (blob,) in rows for event in unpack_events(blob) if event.sequence > after]
+    blobs = [blob for (blob,) in rows]
+
+    def unpack() -> list[LoggedEvent]:
+        return [event for blob in blobs for event in unpack_events(blob) if event.sequence > after]
+
+    return await _unpacked(blobs, unpack)
 
 
 async def traces(connection: DatabaseConnection, tenant: str, id: str) -> list[Trace]:
@@ -149,6 +167,10 @@ async def chain(connection: DatabaseConnection, tenant: str, id: str) -> list[St
     rows = await connection.fetch(_LINKED_ITEMS, storable(tenant), storable(id))
     if not rows or rows[0][3] is not None:
         return None
+    return await _unpacked((row[-1] for row in rows), lambda: _turns_of(rows))
+
+
+def _turns_of(rows: Iterable[Any]) -> list[StoredTurn]:
     turns: dict[int, tuple[str, str, list[StoredItem], list[StoredItem]]] = {}
     for number, link_id, status, _, position, item_id, data in rows:
         _, _, input, output = turns.setdefault(number, (original(link_id), original(status), [], []))
@@ -176,7 +198,13 @@ async def items(connection: DatabaseConnection, numbers: Sequence[int]) -> dict[
     responses = [number >> _POSITION_BITS for number in numbers]
     positions = [number & ((1 << _POSITION_BITS) - 1) for number in numbers]
     rows = await connection.fetch(_ITEMS, responses, positions)
-    return {response << _POSITION_BITS | position: item_of(id, data) for response, position, id, data in rows}
+
+    def unpack() -> dict[int, StoredItem]:
+        return {
+            response << _POSITION_BITS | position: item_of(id, data) for response, position, id, data in rows
+        }
+
+    return await _unpacked((row[-1] for row in rows), unpack)
 
 
 async def items_of(
@@ -188,8 +216,12 @@ async def items_of(
         missing = list({storable(id) for id in ids if id not in found})
         if missing:
             rows = await connection.fetch(query, storable(tenant), missing)
-            found |= {original(id): (item_of(id, data), is_output) for id, data, is_output in rows}
+            found |= await _unpacked((row[1] for row in rows), partial(_found_items, rows))
     return found
+
+
+def _found_items(rows: Iterable[Any]) -> dict[str, tuple[StoredItem, bool]]:
+    return {original(id): (item_of(id, data), is_output) for id, data, is_output in rows}
 
 
 async def recall(connection: DatabaseConnection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
@@ -224,12 +256,17 @@ async def conversation_items(
             return Page((), False)
         values.append(number)
         condition = f"AND number {comparison} $3"
+    limit = max(limit, 0)
     query = f"""
     SELECT id, data FROM penstock.conversation_items WHERE conversation = $1 AND tenant = $2 {condition}
-    ORDER BY number {order} LIMIT {max(limit, 0) + 1}
+    ORDER BY number {order} LIMIT ${len(values) + 1}
     """
-    rows = await connection.fetch(query, *values)
-    return Page(tuple(item_of(*row) for row in rows[: max(limit, 0)]), len(rows) > max(limit, 0))
+    rows = await connection.fetch(query, *values, limit + 1)
+
+    def unpack() -> Page:
+        return Page(tuple(item_of(*row) for row in rows[:limit]), len(rows) > limit)
+
+    return await _unpacked((row[-1] for row in rows), unpack)
 
 
 async def stats(connection: DatabaseConnection) -> Stats:

@@ -257,17 +257,23 @@ CREATE TABLE IF NOT EXISTS penstock.schema_steps (
 )
 """
 
+# The functions `to_reg...` would do the same, but from a cache: after the wait for the lock it would not have
+# the tables that another worker has just created.
+_TABLES = """
+SELECT count(*), count(*) FILTER (WHERE relname = 'schema_steps') > 0
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'penstock'
+"""
+
 
 async def check(connection: DatabaseConnection, steps: Sequence[Step] = STEPS) -> int:
     """Return how many steps are applied. Raise, before anything changes, if the tables are too new."""
-    if await connection.fetchval("SELECT to_regclass('penstock.schema_steps') IS NULL"):
-        if await connection.fetchval("SELECT to_regnamespace('penstock') IS NOT NULL"):
-            query = "SELECT count(*) FROM pg_class WHERE relnamespace = 'penstock'::regnamespace"
-            if await connection.fetchval(query):
-                raise StoreError(
-                    StoreError.NOT_A_STORE,
-                    "the schema penstock belongs to another program; use another database",
-                )
+    tables, has_steps = await connection.fetchrow(_TABLES)
+    if tables and not has_steps:
+        raise StoreError(
+            StoreError.NOT_A_STORE,
+            "the schema penstock belongs to another program; use another database",
+        )
+    if not has_steps:
         return 0
     applied, contract = await connection.fetchrow(
         "SELECT coalesce(max(step), 0), coalesce(max(contract), 0) FROM penstock.schema_steps"

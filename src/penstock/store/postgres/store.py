@@ -77,7 +77,7 @@ async def open_postgres_store(
     bus: Bus = NotifyBus(pool)
     if redis_url:
         bus = RedisBus(redis_url, bus)
-    store = SharedStore(backend, writer, bus, worker, used_clock, times or PeerTimes())
+    store = SharedStore(backend, writer, bus, worker, used_clock, times or PeerTimes(lease=address.lease))
     try:
         await store.join()
         await pool.transact(partial(pruning.set_initial_time, now=used_clock()))
@@ -205,8 +205,14 @@ class PostgresBackend:
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._finish)
         return task
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()  # its caller may have given up
+        if error is not None and not isinstance(error, StoreError):
+            _log.error("a task of the store failed", exc_info=error)
 
     async def delete(self, tenant: str, id: str) -> bool:
         await self._write_end(tenant, id)

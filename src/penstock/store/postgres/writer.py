@@ -104,8 +104,9 @@ class PostgresWriter(BatchWriter):
             entry.running.is_committed = entry.part.end is not None
 
     async def _transact(self, writings: Sequence[Writing]) -> None:
-        """Write parts in one transaction. Only what ends a turn waits for the disk of the database."""
-        is_synced = any(each.part.end is not None for each in writings)
+        """Write parts in one transaction. Only rows of new turns do not wait for the disk of the database.
+        Events do: once written they are not kept in memory, and a crash of the server would leave a gap."""
+        is_synced = any(each.part.end is not None or each.part.events for each in writings)
         seconds = _DEADLINE + sum(each.part.size for each in writings) / _PER_SECOND
         day = day_of(self._clock())
 

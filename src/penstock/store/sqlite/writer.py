@@ -216,7 +216,7 @@ def _commit(connection: sqlite3.Connection, batch: _FileBatch, worker: str) -> N
     """Write a batch in one transaction. Errors are reported in the batch, never raised."""
     entries: list[_Entry] = [*batch.parts, batch.ledger, *batch.jobs, batch.recent]
     try:
-        _commit_together(connection, entries, worker)
+        _commit_entries(connection, entries, worker)
     except Exception as error:
         if _is_disk_error(error):
             batch.failure = failure_of(error)[0]
@@ -227,7 +227,7 @@ def _commit(connection: sqlite3.Connection, batch: _FileBatch, worker: str) -> N
         each.running.is_committed = each.part.end is not None
 
 
-def _commit_together(connection: sqlite3.Connection, entries: Iterable[_Entry], worker: str) -> None:
+def _commit_entries(connection: sqlite3.Connection, entries: Iterable[_Entry], worker: str) -> None:
     # A reported end survives a power cut; deltas survive a crash of the process, but not a power cut. The
     # file stays intact in either mode. A sync for each part of a log would cost more than writing it.
     mode = "FULL" if any(map(_has_waiting_caller, entries)) else "NORMAL"
@@ -276,7 +276,7 @@ def _commit_one_by_one(
         batch.recent.clear = move_recent  # a part with recent events may be refused
     for entry in entries:
         try:
-            _commit_together(connection, [entry], worker)
+            _commit_entries(connection, [entry], worker)
         except TurnTakenOver:
             entry.outcome = Outcome.TAKEN_OVER
         except Exception as error:
