@@ -59,6 +59,25 @@ async def test_a_part_whose_answer_is_lost_is_written_once(url: str) -> None:
 
 
 @on_postgres
+async def test_events_whose_answer_is_lost_are_written_once(url: str) -> None:
+    monkeypatch = pytest.MonkeyPatch()
+    async with worker_on(url) as store:
+        assert await store.open(opened("resp_1"), patience=30)
+        with answers_lost(monkeypatch) as count:
+            store.log("resp_1", events(0, 5))
+            store.trace("resp_1", [trace(1)])
+            await store.settle("resp_1")
+            assert count[0]
+        store.log("resp_1", events(5, 8))
+        store.trace("resp_1", [trace(2)])
+        await store.close("resp_1", closed("resp_1"), patience=0)
+        await until(lambda: "resp_1" not in store._turns)
+        assert await read(store, "resp_1") == events(0, 8)
+        assert await store.traces(LOCAL, "resp_1") == [trace(1), trace(2)]
+        assert (await store.stats()).events == 8
+
+
+@on_postgres
 async def test_an_end_whose_answer_is_lost_is_an_end(url: str) -> None:
     monkeypatch = pytest.MonkeyPatch()
     async with worker_on(url) as store:
