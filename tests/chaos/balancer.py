@@ -11,7 +11,7 @@ _CONNECT_SECONDS = 2.0
 
 class Relay:
     """Passes each connection on to the next of its targets that accepts it. While `is_cut`, everything that
-    is sent disappears silently: connections stay open, and new ones hang."""
+    is sent disappears without an error: connections stay open, and new ones hang."""
 
     def __init__(self, *ports: int) -> None:
         self.ports = [*ports]

@@ -24,6 +24,8 @@ from tests.store.postgres.cluster import PostgresCluster, connected
 from tests.store.redis_server import RedisServer
 
 IS_LONG = os.environ.get("PENSTOCK_CHAOS") == "long"
+CLIENTS = 14 if IS_LONG else 8
+"""At the same time."""
 LEASE = 2.5
 """Seconds: death must be noticed within a test."""
 KEY = "sk-planted-chaos-key-7fQ2x9LmZt4w"

@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.balancer import Relay
 from tests.chaos.clients import Load, clients_of
 from tests.chaos.invariants import check
-from tests.chaos.site import IS_LONG, LEASE, site_of
+from tests.chaos.site import CLIENTS, IS_LONG, LEASE, site_of
 from tests.store.postgres.cluster import PostgresCluster
 
 pytestmark = pytest.mark.chaos
@@ -29,7 +29,7 @@ def test_a_worker_is_cut_off_from_the_database(
             clients_of(site) as clients,
         ):
             await site.start_worker(postgres_port=network.port)
-            async with Load(clients).running(14):
+            async with Load(clients).running(CLIENTS):
                 for _ in range(TIMES):
                     await asyncio.sleep(1.5)
                     network.cut()

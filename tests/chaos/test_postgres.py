@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos.clients import Call, Load, clients_of
 from tests.chaos.invariants import check
-from tests.chaos.site import IS_LONG, site_of
+from tests.chaos.site import CLIENTS, IS_LONG, site_of
 from tests.store.postgres.cluster import PostgresCluster
 
 pytestmark = pytest.mark.chaos
@@ -27,7 +27,7 @@ def test_the_database_goes_away(tmp_path: Path, cluster: PostgresCluster, how: s
     async def run() -> None:
         async with site_of(tmp_path, cluster) as site, clients_of(site) as clients:
             loop = asyncio.get_running_loop()
-            async with Load(clients).running(14):
+            async with Load(clients).running(CLIENTS):
                 for _ in range(TIMES):
                     await asyncio.sleep(1)
                     await loop.run_in_executor(LASTING, cluster.stop, how)

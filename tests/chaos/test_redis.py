@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from tests.chaos.clients import Load, clients_of
 from tests.chaos.invariants import check
-from tests.chaos.site import IS_LONG, site_of
+from tests.chaos.site import CLIENTS, IS_LONG, site_of
 from tests.store.postgres.cluster import PostgresCluster
 
 pytestmark = pytest.mark.chaos
@@ -23,7 +23,7 @@ def test_redis_is_frozen(tmp_path: Path, cluster: PostgresCluster) -> None:
     async def run() -> None:
         async with site_of(tmp_path, cluster, with_redis=True) as site, clients_of(site) as clients:
             assert site.redis is not None
-            async with Load(clients).running(14):
+            async with Load(clients).running(CLIENTS):
                 await asyncio.sleep(1)
                 site.redis.freeze()
                 await asyncio.sleep(FROZEN)
@@ -40,7 +40,7 @@ def test_redis_is_flushed(tmp_path: Path, cluster: PostgresCluster) -> None:
         async with site_of(tmp_path, cluster, with_redis=True) as site, clients_of(site) as clients:
             assert site.redis is not None
             redis = Redis.from_url(site.redis.url)
-            async with Load(clients).running(14):
+            async with Load(clients).running(CLIENTS):
                 for _ in range(FLUSHES):
                     await asyncio.sleep(0.3)
                     await redis.flushall()

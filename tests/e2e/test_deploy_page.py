@@ -303,8 +303,42 @@ def test_the_commands_of_the_page(site: Site) -> None:
         assert running.ask(path="/healthz", method="GET").status == 200
 
 
-def test_the_compose_file_and_the_pooler_name_what_there_is() -> None:
-    services = block("yaml", "services:")
-    assert {"STORE_PASSWORD", "REDIS_PASSWORD", "MODEL_KEY"} <= {*re.findall(r"\$\{(\w+):", services)}
-    pooled = tomllib.loads(block("toml", "direct_url"))["store"]
-    assert pooled.keys() == {"url", "direct_url"}
+def test_a_gateway_works_through_the_pooler_of_the_page(site: Site, upstream: ScriptedUpstream) -> None:
+    if shutil.which("pgbouncer", path=PATH) is None:
+        pytest.skip("PgBouncer is not installed (Debian: apt-get install pgbouncer)")
+    port, folder = free_port(), site.cluster.folder
+    (folder / "users").write_text(f'"penstock" "{PASSWORD}"\n')
+    lines = [
+        "[databases]",
+        f"penstock = host=127.0.0.1 port={site.cluster.port}",
+        "[pgbouncer]",
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =",
+        f"auth_type = trust\nauth_file = {folder}/users",
+        "pool_mode = transaction\ndefault_pool_size = 2\n",
+    ]
+    (folder / "pooler.ini").write_text("\n".join(lines))
+    pooled = replaced(
+        block("toml", "direct_url"), {**site.hosts, "pooler.internal:6432": f"127.0.0.1:{port}"}
+    )
+    file = site.folder / "penstock.toml"
+    [before] = re.findall(r"\[store\]\n.*\n.*\n", file.read_text())
+    file.write_text(replaced(file.read_text(), {before: pooled}))
+    headers = {"authorization": f"Bearer {site.run('penstock keys create').strip()}"}
+    unprivileged = ["setpriv", "--reuid=nobody", "--clear-groups"] if os.geteuid() == 0 else []
+    upstream.play("pooled", streamed(*said("through the pooler")))
+    with (
+        site.program([*unprivileged, "pgbouncer", str(folder / "pooler.ini")], port),
+        site.gateway("--workers", "2") as running,
+    ):
+        for _ in range(4):
+            reply = running.stream("pooled", headers=headers)
+            assert reply.text == "through the pooler"
+            path = f"/v1/responses/{reply.last['id']}"
+            assert running.ask(path=path, method="GET", headers=headers).last["status"] == "completed"
+
+
+def test_the_compose_file_names_the_secrets_of_the_configuration() -> None:
+    named = re.findall(r"\$(\w+_PASSWORD)|\"(\w+_KEY)\"", block("toml", "passthrough"))
+    secrets = {name for pair in named for name in pair if name}
+    assert secrets == {"STORE_PASSWORD", "REDIS_PASSWORD", "MODEL_KEY"}
+    assert secrets <= {*re.findall(r"\$\{(\w+):", block("yaml", "services:"))}

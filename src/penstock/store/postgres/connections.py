@@ -191,7 +191,7 @@ class DatabasePool:
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
                 self._leave()
-            else:
+            elif place in self._waiting:  # `_leave` may have skipped it already
                 self._waiting.remove(place)
             raise
 

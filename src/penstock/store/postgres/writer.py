@@ -104,7 +104,7 @@ class PostgresWriter(BatchWriter):
             entry.running.is_committed = entry.part.end is not None
 
     async def _transact(self, writings: Sequence[Writing]) -> None:
-        """Write parts in one transaction. Only rows of new turns do not wait for the disk of the database.
+        """Write parts in one transaction. Only the rows of new turns do not wait for the database's disk.
         Events do: once written they are not kept in memory, and a crash of the server would leave a gap."""
         is_synced = any(each.part.end is not None or each.part.events for each in writings)
         seconds = _DEADLINE + sum(each.part.size for each in writings) / _PER_SECOND
