@@ -12,12 +12,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 from openai import OpenAI
 
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from penstock.gateway.settings import ClientKey, Settings
-from penstock.store.contract import LOCAL
+from penstock.store.contract import LOCAL, StoredResponse
 from penstock.store.sqlite.archive import SqliteArchive
 from tests.client.server import cut
 from tests.dialects.chat_streams import chunk as chat_chunk
@@ -569,3 +570,24 @@ def test_input_items_are_listed_in_pages() -> None:
         assert (await get_from(gateway, f"{id}/input_items?limit=0")).error["param"] == "limit"
 
     with_gateway(test)
+
+
+def test_a_stream_whose_events_were_pruned_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database drops the events of old responses before the responses that newer ones continue."""
+
+    async def body(gateway: Gateway) -> None:
+        answered = await call(gateway, input="Hello!")
+        stored = await gateway.store.get(LOCAL, answered.json["id"])
+        assert stored is not None
+
+        async def without_log(tenant: str, id: str) -> StoredResponse | None:  # noqa: ARG001
+            return replace(stored, has_log=False)
+
+        monkeypatch.setattr(gateway.store, "get", without_log)
+        path = f"/v1/responses/{answered.json['id']}"
+        refused = await call(gateway, f"{path}?stream=true", method="GET")
+        assert refused.status == 404
+        assert "no longer stored" in refused.error["message"]
+        assert (await call(gateway, path, method="GET")).status == 200
+
+    with_gateway(body)

@@ -207,6 +207,9 @@ async def stream_stored(
 ) -> None:
     """Stream a response from `store` in the client's accent, if that accent can carry its events."""
     accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
+    if not stored.has_log and stored.status not in RUNNING:
+        message = "the events of this response are no longer stored: get the response without `stream`"
+        raise RequestRefused(404, "response_not_found", message, type="not_found", param="response_id")
     await _check_accent(store, stored, accent)
     response = _response_of(stored)
     await stream_response(
