@@ -16,11 +16,18 @@ def workers_of(running: Running) -> list[int]:
 
 
 def children_of(pid: int) -> list[int]:
+    """Return the workers among the children of a process. The process of a test has others as well."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(FileNotFoundError):  # threads come and go
             found += map(int, (task / "children").read_text().split())
-    return sorted(found)
+    return sorted(filter(_is_worker, found))
+
+
+def _is_worker(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return b"\0-P\0-m\0penstock\0serve" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def is_alive(pid: int) -> bool:

@@ -290,13 +290,16 @@ def test_a_worker_that_hangs_is_killed_and_replaced(
 
     async def announce(*_: object) -> None:
         """Stop one worker, wait for its end, and stop the gateway."""
-        stopped, other = children_of(os.getpid())
-        kept.append(other)
-        end(stopped, signal.SIGSTOP)
-        while stopped in (now := children_of(os.getpid())) or len(now) < 2:
-            await asyncio.sleep(0.05)
-        assert other in now
-        end(os.getpid(), signal.SIGTERM)
+        try:
+            stopped, other = children_of(os.getpid())
+            kept.append(other)
+            end(stopped, signal.SIGSTOP)
+            async with asyncio.timeout(60):
+                while stopped in (now := children_of(os.getpid())) or len(now) < 2:
+                    await asyncio.sleep(0.05)
+            assert other in now
+        finally:
+            end(os.getpid(), signal.SIGTERM)
 
     ended = supervise(
         settings,
