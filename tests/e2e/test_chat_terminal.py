@@ -122,7 +122,7 @@ def test_ctrl_c_abandons_a_tool_that_hangs(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_program() -> None:
-    scripts = [never_ending("It goes on ", "and on"), said("Here I am."), never_ending()]
+    scripts = [never_ending("It goes on ", "and on "), said("Here I am."), never_ending()]
     with served(listed(), *scripts) as endpoint, chat(endpoint) as terminal:
         terminal.wait_for_prompt()
         terminal.type("Tell me everything")

@@ -224,7 +224,7 @@ def test_another_host_needs_keys(tmp_path: Path) -> None:
     [
         (["--model", "m"], "--upstream URL or --preset NAME"),
         (["--dialect", "chat"], "add --upstream URL"),
-        (["--preset", "nobody"], "no preset called 'nobody'"),
+        (["--preset", "nobody"], 'no preset called "nobody"'),
         (["--preset", "azure"], "--upstream https://{resource}.openai.azure.com"),
         (["--upstream", "ftp://x"], "http:// or https://"),
         (["--upstream", "http://x", "--api-key-env", "NOT_SET"], "NOT_SET is unset"),
