@@ -86,7 +86,6 @@ coverage: $(READY) ## Run the fast and the slow tests, and check the coverage of
 
 covered: $(READY) ## Run the second half of `make coverage`, after the fast tests were measured
 	$(BIN)/pytest -n auto -m e2e --cov --cov-append --cov-report=term
-	$(BIN)/pytest -n auto --dist loadfile -m store --cov --cov-append --cov-report=
 	$(BIN)/python tests/coverage_floor.py
 
 thorough: $(READY) ## Run the fast tests with more Hypothesis examples
