@@ -245,9 +245,9 @@ class Run:
                 check_received(follower, log, self.stores[0]._news._bus.most_bytes > 0)
 
 
-def check_received(follower: Follower, log: list[LoggedEvent], carries_events: bool) -> None:
+def check_received(follower: Follower, log: list[LoggedEvent], has_messages: bool) -> None:
     received, expected = follower.received, log[follower.after + 1 :]
-    if b"worker_lost" not in log[-1].data or (follower.is_remote and not carries_events):
+    if b"worker_lost" not in log[-1].data or (follower.is_remote and not has_messages):
         assert received == expected
         return
     # It may have seen events that the worker could not store before it was taken for dead. Their numbers are
