@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
+from unittest.mock import patch
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, LoggedEvent, Opened
+from penstock.store.contract import LOCAL, HeldKey, LoggedEvent, Opened
 from penstock.store.peers import PeerTimes
 from penstock.store.shared import SharedBackend, SharedStore
 from penstock.store.sqlite.shared import SharedSqliteBackend, hold_file, open_shared_sqlite_store
@@ -316,23 +317,54 @@ async def is_gone(first: SharedStore, second: SharedStore) -> bool:
 @for_two_workers
 async def test_a_key_is_held_by_one_worker(first: SharedStore, second: SharedStore) -> None:
     assert await first.hold(LOCAL, "key", b"first") is None
-    assert await second.hold(LOCAL, "key", b"second") == b"first"
+    assert await second.hold(LOCAL, "key", b"second") == HeldKey(b"first", is_alive=True)
     assert await second.hold("another tenant", "key", b"second") is None
     await second.release(LOCAL, "key")
-    assert await second.hold(LOCAL, "key", b"second") == b"first", "it is not the second worker's"
+    held = await second.hold(LOCAL, "key", b"second")
+    assert held == HeldKey(b"first", is_alive=True), "it is not the second worker's"
     await first.release(LOCAL, "key")
     assert await second.hold(LOCAL, "key", b"second") is None
 
 
 @for_two_workers
-async def test_a_key_of_a_dead_worker_is_free(first: SharedStore, second: SharedStore) -> None:
+async def test_a_key_of_a_dead_worker_stays_held(first: SharedStore, second: SharedStore) -> None:
     assert await first.hold(LOCAL, "key", b"first") is None
     await stop_renewing(first)
 
-    async def is_free() -> bool:
-        return await second.hold(LOCAL, "key", b"second") is None
+    async def is_orphaned() -> bool:
+        return await second.hold(LOCAL, "key", b"second") == HeldKey(b"first", is_alive=False)
 
-    await until(is_free)
+    await until(is_orphaned)
+    await second._peers._take_over_orphans()  # which forgets dead workers
+    assert await is_orphaned()
+
+
+@for_two_workers
+async def test_a_retired_key_cannot_be_held_for_a_while(first: SharedStore, second: SharedStore) -> None:
+    for key, seconds in (("key", 60.0), ("old key", -1.0)):
+        await first.hold(LOCAL, key, b"first")
+        await first.retire(LOCAL, key, b"answered", seconds)
+    for store in (first, second):
+        assert await store.hold(LOCAL, "key", b"") == HeldKey(b"answered", is_alive=False)
+    assert await second.hold(LOCAL, "old key", b"") is None
+
+
+@for_two_workers
+async def test_a_key_is_retired_later_if_need_be(first: SharedStore, second: SharedStore) -> None:
+    retire, error = first._peers._backend.retire, StoreError(StoreError.IO, "no")
+    with patch.object(first._peers._backend, "retire", side_effect=error) as failing:
+        await first.hold(LOCAL, "key", b"first")
+        with pytest.raises(StoreError):
+            await first.retire(LOCAL, "key", b"answered", 60)
+        failing.side_effect = retire
+        await until_retired(second)
+
+
+async def until_retired(store: SharedStore) -> None:
+    async def is_retired() -> bool:
+        return await store.hold(LOCAL, "key", b"") == HeldKey(b"answered", is_alive=False)
+
+    await until(is_retired)
 
 
 @for_two_workers

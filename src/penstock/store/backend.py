@@ -10,6 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from penstock.store.contract import (
+    HeldKey,
     LoggedEvent,
     Opened,
     Page,
@@ -23,7 +24,17 @@ from penstock.store.contract import (
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 
 
-class Backend(Protocol):
+class KeyBackend(Protocol):
+    """Keys that workers hold."""
+
+    async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> HeldKey | None: ...
+
+    async def release(self, tenant: str, key: str, worker: str) -> None: ...
+
+    async def retire(self, tenant: str, key: str, worker: str, data: bytes, seconds: float) -> None: ...
+
+
+class Backend(KeyBackend, Protocol):
     """Reads what is written, and changes what does not belong to a running turn. See `contract.Store` for the
     methods of the same name."""
 
@@ -128,7 +139,7 @@ class Orphan(Struct, frozen=True, kw_only=True):
     """Whether its upstream may have been called."""
 
 
-class WorkerBackend(Protocol):
+class WorkerBackend(KeyBackend, Protocol):
     """The part of a backend that several workers need. Leases are measured by the clock of the store."""
 
     async def renew(self, worker: str, lease: float) -> None:
@@ -142,8 +153,8 @@ class WorkerBackend(Protocol):
 
     async def settle_orphans(self, code: str) -> int:
         """Settle the records of the ledger that workers with an expired lease have opened, as failed with
-        this code, except those of running turns, which have been taken over. Forget these workers and the
-        keys that they hold. Return the number of records."""
+        this code, except those of running turns, which have been taken over. Forget these workers, and keys
+        that have been held for too long. Return the number of records."""
 
     async def owner(self, tenant: str, id: str) -> str | None:
         """Return the worker that runs a turn; None if it is not running."""
@@ -157,11 +168,6 @@ class WorkerBackend(Protocol):
 
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         """Mark a running turn as to be cancelled, and return its worker; None if it is not running."""
-
-    async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
-        """Reserve a key for a worker; return None, or the data of another living worker that holds it."""
-
-    async def release(self, tenant: str, key: str, worker: str) -> None: ...
 
     async def start(self, tenant: str, id: str, token: str) -> bool:
         """Record that the upstream of a turn may be called from now on; return False if the turn has been

@@ -19,6 +19,7 @@ from penstock.store.batch_writer import BatchWriter, log_lost
 from penstock.store.contract import (
     RUNNING,
     Closed,
+    HeldKey,
     LoggedEvent,
     Opened,
     Page,
@@ -47,8 +48,10 @@ Reference = tuple[int | StoredItem, str]
 class BufferedStore(Generic[Writer]):
     """See `contract.Store` for what each method promises."""
 
-    def __init__(self, backend: Backend, writer: Writer, clock: Callable[[], float]) -> None:
+    def __init__(self, backend: Backend, writer: Writer, clock: Callable[[], float], worker: str) -> None:
+        """`worker` identifies this process among those that use the backend, at the same time or later."""
         self._backend, self._writer, self._clock = backend, writer, clock
+        self._worker = worker
         self._turns = writer.turns
         self._is_closed = False
         self._lost: list[str] = []
@@ -178,11 +181,14 @@ class BufferedStore(Generic[Writer]):
     def attach(self, host: TurnHost) -> None:
         """Do nothing: no other worker shares this store."""
 
-    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:  # noqa: ARG002
-        return None
+    async def hold(self, tenant: str, key: str, data: bytes) -> HeldKey | None:
+        return await self._backend.hold(tenant, key, self._worker, data)
 
     async def release(self, tenant: str, key: str) -> None:
-        """Do nothing: no other worker could hold it."""
+        await self._backend.release(tenant, key, self._worker)
+
+    async def retire(self, tenant: str, key: str, data: bytes, seconds: float) -> None:
+        await self._backend.retire(tenant, key, self._worker, data, seconds)
 
     async def start(self, id: str) -> bool:
         return id in self._turns

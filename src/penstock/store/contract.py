@@ -163,6 +163,20 @@ class Stats(Struct, frozen=True):
     bytes: int
 
 
+HELD_KEY_SECONDS = 24 * 3600
+"""How long a key stays held after its worker died. Nobody knows what became of its request, so it must not be
+sent to an upstream again by itself (decision 32)."""
+
+
+class HeldKey(Struct, frozen=True):
+    """A key that cannot be held, because another worker holds it or has kept it from being used again."""
+
+    data: bytes
+    """What that worker stored with the key."""
+    is_alive: bool
+    """Whether that worker may still release the key."""
+
+
 class TurnHost(Protocol):
     """Runs the turns of a store in this process; the store calls it on the event loop."""
 
@@ -206,12 +220,16 @@ class Store(Ledger, Protocol):
     def attach(self, host: TurnHost) -> None:
         """Let a host run the turns of this worker, if several workers share the store."""
 
-    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:
-        """Reserve a key for this worker until it releases it or dies; return None, or the data of the worker
-        that holds it."""
+    async def hold(self, tenant: str, key: str, data: bytes) -> HeldKey | None:
+        """Reserve a key for this worker until it releases it; return None, or by what it is held. If the
+        worker dies, the key stays held for `HELD_KEY_SECONDS`."""
 
     async def release(self, tenant: str, key: str) -> None:
         """Give back a key that this worker holds."""
+
+    async def retire(self, tenant: str, key: str, data: bytes, seconds: float) -> None:
+        """Give back a key that this worker holds, but let nobody hold it for so many seconds: until then,
+        `hold` returns this data."""
 
     # Running turns
 

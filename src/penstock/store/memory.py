@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from penstock.errors import StoreError
 from penstock.store.contract import (
     Closed,
+    HeldKey,
     LoggedEvent,
     Opened,
     Page,
@@ -170,11 +171,14 @@ class MemoryStore(MemoryLedger):
     def attach(self, host: TurnHost) -> None:
         """Do nothing: no other worker shares this store."""
 
-    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:  # noqa: ARG002
+    async def hold(self, tenant: str, key: str, data: bytes) -> HeldKey | None:  # noqa: ARG002
         return None
 
     async def release(self, tenant: str, key: str) -> None:
         """Do nothing: no other worker could hold it."""
+
+    async def retire(self, tenant: str, key: str, data: bytes, seconds: float) -> None:
+        """Do nothing: the key is forgotten with the process."""
 
     async def start(self, id: str) -> bool:
         return id in self._running

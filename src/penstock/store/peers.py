@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct
 
 from penstock.errors import StoreError
 from penstock.store.backend import Orphan, WorkerBackend
-from penstock.store.contract import TurnHost
+from penstock.store.contract import HeldKey, TurnHost
 from penstock.store.news import Bus, Key, TurnNews
 from penstock.store.turn_buffer import TurnBuffer
 from penstock.stream.recovery import WORKER_LOST
@@ -67,8 +68,8 @@ class Peers:
         self._renewed_at = 0.0
         self._unknown: dict[str, float] = {}
         """The tokens of turns that the store says this worker runs, but it does not; and since when."""
-        self._unreleased: set[Key] = set()
-        """Keys that may be held although nobody needs them."""
+        self._unreleased: dict[Key, Callable[[], Awaitable[None]]] = {}
+        """Keys that may be held although nobody needs them, and what gives each of them back."""
         self._task: asyncio.Task[None] | None = None
         self._adopting: set[asyncio.Task[None]] = set()
         self._wake_up = asyncio.Event()
@@ -99,6 +100,8 @@ class Peers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(StoreError):
+            await self._release_keys()
         await self.news.aclose()
 
     # Turns of other workers
@@ -229,25 +232,35 @@ class Peers:
 
     # Keys
 
-    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:
+    async def hold(self, tenant: str, key: str, data: bytes) -> HeldKey | None:
         try:
             held = await self._backend.hold(tenant, key, self.worker, data)
         except BaseException:
-            self._unreleased.add((tenant, key))  # it may be held nevertheless
+            # It may be held nevertheless.
+            self._unreleased[tenant, key] = partial(self._backend.release, tenant, key, self.worker)
             raise
-        self._unreleased.discard((tenant, key))
+        self._unreleased.pop((tenant, key), None)
         return held
 
     async def release(self, tenant: str, key: str) -> None:
-        """Release a key, if need be later: no other worker could use it before this one dies."""
-        self._unreleased.add((tenant, key))
-        await self._backend.release(tenant, key, self.worker)
-        self._unreleased.discard((tenant, key))
+        """Release a key, if need be later."""
+        await self._give_back((tenant, key), partial(self._backend.release, tenant, key, self.worker))
+
+    async def retire(self, tenant: str, key: str, data: bytes, seconds: float) -> None:
+        """Retire a key, if need be later."""
+        job = partial(self._backend.retire, tenant, key, self.worker, data, seconds)
+        await self._give_back((tenant, key), job)
+
+    async def _give_back(self, key: Key, job: Callable[[], Awaitable[None]]) -> None:
+        self._unreleased[key] = job
+        await job()
+        if self._unreleased.get(key) is job:
+            del self._unreleased[key]
 
     async def _release_keys(self) -> None:
-        for tenant, key in [*self._unreleased]:
-            if (tenant, key) in self._unreleased:
-                await self.release(tenant, key)
+        for key, job in [*self._unreleased.items()]:
+            if self._unreleased.get(key) is job:
+                await self._give_back(key, job)
 
 
 def _is_claimed(running: TurnBuffer) -> bool:

@@ -17,7 +17,15 @@ from penstock.errors import StoreError
 from penstock.store.backend import Backend, Orphan, WorkerBackend
 from penstock.store.batch_writer import BatchWriter
 from penstock.store.buffered import BufferedStore, discarded_as_failed
-from penstock.store.contract import RUNNING, LoggedEvent, Opened, StoredResponse, StoredTurn, TurnHost
+from penstock.store.contract import (
+    RUNNING,
+    HeldKey,
+    LoggedEvent,
+    Opened,
+    StoredResponse,
+    StoredTurn,
+    TurnHost,
+)
 from penstock.store.interrupted import end_interrupted
 from penstock.store.news import Bus
 from penstock.store.peers import Peers, PeerTimes
@@ -46,7 +54,7 @@ class SharedStore(BufferedStore[BatchWriter]):
         clock: Callable[[], float],
         times: PeerTimes,
     ) -> None:
-        super().__init__(backend, writer, clock)
+        super().__init__(backend, writer, clock, worker)
         self._peers = Peers(
             worker, backend, bus, writer.turns, adopt=self._adopt, give_up=writer.give_up, times=times
         )
@@ -65,11 +73,14 @@ class SharedStore(BufferedStore[BatchWriter]):
     def is_unavailable(self) -> bool:
         return self._writer.is_failing or not self._peers.has_contact
 
-    async def hold(self, tenant: str, key: str, data: bytes) -> bytes | None:
+    async def hold(self, tenant: str, key: str, data: bytes) -> HeldKey | None:
         return await self._peers.hold(tenant, key, data)
 
     async def release(self, tenant: str, key: str) -> None:
         await self._peers.release(tenant, key)
+
+    async def retire(self, tenant: str, key: str, data: bytes, seconds: float) -> None:
+        await self._peers.retire(tenant, key, data, seconds)
 
     def attach(self, host: TurnHost) -> None:
         self._host = host

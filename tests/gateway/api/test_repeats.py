@@ -346,3 +346,54 @@ def test_a_request_that_a_crash_interrupted_is_not_run_again(tmp_path: Path) -> 
     asyncio.run(crash())
     assert asyncio.run(again()).response["error"]["code"] == "gateway_restarted"
     assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_request_whose_process_died_before_it_was_stored_is_not_run_again(
+    tmp_path: Path, shape: Json
+) -> None:
+    upstream = FakeUpstream("only", [asyncio.Event()], answer("second"))
+    settings = chain(upstream, limits=Limits(patience=60))
+
+    async def crash() -> None:
+        store = await open_store(tmp_path / "store.db")
+        gateway = Gateway(settings, store=store)
+        gateway.services._upstreams = {"only": upstream}
+        caller = ask(gateway, **shape)
+        while not upstream.requests:
+            await asyncio.sleep(0)
+        await store.aclose()  # the upstream was called, and nothing else is in the file
+        caller.disconnect()
+        await caller.task
+
+    async def again() -> None:
+        gateway = Gateway(settings, store=await open_store(tmp_path / "store.db"))
+        gateway.services._upstreams = {"only": upstream}
+        refused = await asked(gateway, **shape)
+        assert (refused.status, refused.error["code"]) == (409, "idempotency_outcome_unknown")
+        assert refused.error["param"] == "idempotency-key"
+        assert refused.headers["x-should-retry"] == "false"
+        assert len(upstream.requests) == 1
+        assert (await asked(gateway, {"idempotency-key": "k-2"}, **shape)).status == 200
+        await gateway.aclose()
+
+    asyncio.run(crash())
+    asyncio.run(again())
+
+
+def test_an_unstored_response_is_not_made_again_after_a_restart(tmp_path: Path) -> None:
+    upstream = FakeUpstream("only", answer("first"), answer("second"))
+    answers = []
+
+    async def run() -> None:
+        gateway = Gateway(chain(upstream), store=await open_store(tmp_path / "store.db"))
+        gateway.services._upstreams = {"only": upstream}
+        answers.append(await asked(gateway, store=False))
+        await gateway.aclose()
+
+    for _ in range(2):
+        asyncio.run(run())
+    assert answers[0].status == 200
+    assert (answers[1].status, answers[1].error["code"]) == (409, "idempotency_outcome_unknown")
+    assert "was not stored" in answers[1].error["message"]
+    assert len(upstream.requests) == 1

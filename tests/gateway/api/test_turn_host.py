@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.gateway.settings import Limits, Settings
+from penstock.gateway.turn.idempotency import fingerprint_of
 from penstock.store.contract import LOCAL, Opened, StoredItem
 from penstock.store.ledger import TurnFilter
 from tests.gateway.in_process import SLOW, Caller, call
@@ -202,6 +203,35 @@ def test_an_idempotency_key_holds_at_every_worker(tmp_path: Path) -> None:
         assert len((await first.store.turns(TurnFilter())).turns) == 1
         other = await call(second.gateway, headers=headers, input="Something else.")
         assert (other.status, other.error["code"]) == (409, "idempotency_key_reused")
+
+    with_two_workers(tmp_path, body)
+
+
+def test_an_unstored_response_is_not_made_again_by_another_worker(tmp_path: Path) -> None:
+    async def body(first: Worker, second: Worker) -> None:
+        headers = {"idempotency-key": "key-1"}
+        data = json.dumps({"model": "demo", "input": "Hi", "store": False}).encode()
+        answer = await call(first.gateway, headers=headers, data=data)
+        other = await call(second.gateway, headers=headers, data=data)
+        assert (other.status, other.error["code"]) == (409, "idempotency_outcome_unknown")
+        again = await call(first.gateway, headers=headers, data=data)
+        assert again.json["id"] == answer.json["id"], "the worker that answered has it"
+        assert len((await first.store.turns(TurnFilter())).turns) == 1
+
+    with_two_workers(tmp_path, body)
+
+
+def test_a_key_of_a_dead_worker_is_refused_while_nobody_knows_what_became_of_its_request(
+    tmp_path: Path,
+) -> None:
+    async def body(first: Worker, second: Worker) -> None:
+        headers, data = {"idempotency-key": "key-1"}, json.dumps({"model": "demo", "input": "Hi"}).encode()
+        await first.gateway.idempotency.claim(LOCAL, "key-1", fingerprint_of(data), follows=True)
+        waiting = Caller(second.gateway, headers=headers, data=data)
+        await stop_renewing(first.store)
+        await waiting.task
+        assert (waiting.status, waiting.error["code"]) == (409, "idempotency_outcome_unknown")
+        assert (await second.store.turns(TurnFilter())).turns == ()
 
     with_two_workers(tmp_path, body)
 

@@ -6,7 +6,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL
+from penstock.store.contract import LOCAL, HeldKey
 from tests.store.builders import closed, events, opened, read
 from tests.store.postgres.databases import backend_of, on_postgres, rows, worker_on
 from tests.store.workers import FAST, NotingHost, stop_renewing, until
@@ -93,20 +93,39 @@ async def test_a_worker_that_closes_leaves_its_turns_to_the_others(url: str) -> 
 async def test_a_key_is_held_by_one_living_worker(url: str) -> None:
     async with worker_on(url, times=FAST) as first, worker_on(url, times=FAST) as second:
         assert await first.hold(LOCAL, "key\0", b"first") is None
-        assert await second.hold(LOCAL, "key\0", b"second") == b"first"
+        assert await second.hold(LOCAL, "key\0", b"second") == HeldKey(b"first", is_alive=True)
         assert await second.hold("other", "key\0", b"second") is None
         await second.release(LOCAL, "key\0")
-        assert await second.hold(LOCAL, "key\0", b"second") == b"first", "it was not the second's to release"
+        held = await second.hold(LOCAL, "key\0", b"second")
+        assert held == HeldKey(b"first", is_alive=True), "it was not the second's to release"
         await first.release(LOCAL, "key\0")
         assert await second.hold(LOCAL, "key\0", b"second") is None
         await second.release(LOCAL, "key\0")
         await first.hold(LOCAL, "key\0", b"first")
         await stop_renewing(first)
 
-        async def is_free() -> bool:
-            return await second.hold(LOCAL, "key\0", b"second") is None
+        async def is_orphaned() -> bool:
+            return await second.hold(LOCAL, "key\0", b"second") == HeldKey(b"first", is_alive=False)
 
-        await until(is_free)
+        await until(is_orphaned)
+        assert await rows(url, "UPDATE penstock.held_keys SET until = now() RETURNING true") == [(True,)]
+        assert await second.hold(LOCAL, "key\0", b"second") is None
+
+
+@on_postgres
+async def test_old_keys_of_dead_workers_are_deleted(url: str) -> None:
+    async with worker_on(url, times=FAST) as first, worker_on(url, times=FAST) as second:
+        await first.hold(LOCAL, "old", b"")
+        await first.hold(LOCAL, "new", b"")
+        await second.hold(LOCAL, "alive", b"")
+        await rows(url, "UPDATE penstock.held_keys SET until = now() WHERE key <> 'new' RETURNING true")
+        await stop_renewing(first)
+
+        async def is_deleted() -> bool:
+            left = await rows(url, "SELECT key FROM penstock.held_keys ORDER BY key")
+            return left == [("alive",), ("new",)]
+
+        await until(is_deleted)
 
 
 @on_postgres
@@ -118,7 +137,7 @@ async def test_many_workers_that_want_a_key_agree_who_has_it(url: str) -> None:
         )
         [winner] = {number % 2 for number, data in enumerate(found) if data is None}
         assert all(data is None for data in found[winner::2]), "a worker may hold a key again"
-        assert all(data is not None and int(data) % 2 == winner for data in found[1 - winner :: 2])
+        assert all(held is not None and int(held.data) % 2 == winner for held in found[1 - winner :: 2])
 
 
 @on_postgres

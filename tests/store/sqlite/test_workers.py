@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL, Opened
+from penstock.store.contract import HELD_KEY_SECONDS, LOCAL, HeldKey, Opened
 from penstock.store.sqlite import statements, workers
 from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing
 from penstock.store.sqlite.recent import append
@@ -213,49 +213,64 @@ def test_the_dead_are_forgotten_when_their_turns_are_taken_over(file: sqlite3.Co
     assert workers.living(file) == ["bob"]
 
 
-def test_nobody_is_known_when_a_file_is_opened(file: sqlite3.Connection) -> None:
+def test_no_worker_is_known_when_a_file_is_opened(file: sqlite3.Connection) -> None:
     workers.renew(file, "alice", LEASE)
-    workers.hold(file, LOCAL, "key", "alice", b"data")
+    hold(file, "key", "alice", b"data")
     begin(file, opened("resp_1"))
     workers.forget_all(file)
-    assert tables(file) == {"workers": 0, "running": 0, "held_keys": 0}
+    assert tables(file) == {"workers": 0, "running": 0, "held_keys": 1}, "their requests may have run"
 
 
 # Keys
 
+NOW = 1_000.0
 
-def test_a_key_is_held_by_one_living_worker(file: sqlite3.Connection) -> None:
+
+def hold(
+    file: sqlite3.Connection, key: str, worker: str, data: bytes, *, tenant: str = LOCAL, now: float = NOW
+) -> HeldKey | None:
+    return workers.hold(file, tenant, key, worker, data, now)
+
+
+def test_a_key_is_held_by_one_worker(file: sqlite3.Connection) -> None:
     for worker in ("alice", "bob"):
         workers.renew(file, worker, LEASE)
-    assert workers.hold(file, LOCAL, "key", "alice", b"alice's") is None
-    assert workers.hold(file, LOCAL, "key", "bob", b"bob's") == b"alice's"
-    assert workers.hold(file, "another tenant", "key", "bob", b"bob's") is None
-    assert workers.hold(file, LOCAL, "another key", "bob", b"bob's") is None
-    assert workers.hold(file, LOCAL, "key", "alice", b"again") is None, "nobody waits for itself"
+    assert hold(file, "key", "alice", b"alice's") is None
+    assert hold(file, "key", "bob", b"bob's") == HeldKey(b"alice's", is_alive=True)
+    assert hold(file, "key", "bob", b"bob's", tenant="another tenant") is None
+    assert hold(file, "another key", "bob", b"bob's") is None
+    assert hold(file, "key", "alice", b"again") is None, "a worker does not wait for itself"
     workers.release_key(file, LOCAL, "key", "bob")
-    assert workers.hold(file, LOCAL, "key", "bob", b"bob's") == b"again"
+    assert hold(file, "key", "bob", b"bob's") == HeldKey(b"again", is_alive=True)
     workers.release_key(file, LOCAL, "key", "alice")
-    assert workers.hold(file, LOCAL, "key", "bob", b"bob's") is None
+    assert hold(file, "key", "bob", b"bob's") is None
 
 
-def test_a_key_of_a_dead_worker_can_be_held(file: sqlite3.Connection) -> None:
-    expire(file, "alice")
+def test_a_key_stays_held_for_a_day_after_its_worker_has_died(file: sqlite3.Connection) -> None:
     workers.renew(file, "bob", LEASE)
-    workers.hold(file, LOCAL, "key", "alice", b"alice's")
-    assert workers.hold(file, LOCAL, "key", "bob", b"bob's") is None
+    hold(file, "key", "alice", b"alice's")
+    expire(file, "alice")
+    workers.forget_dead(file)
+    for now in (NOW, NOW + HELD_KEY_SECONDS):
+        assert hold(file, "key", "bob", b"bob's", now=now) == HeldKey(b"alice's", is_alive=False)
+    assert hold(file, "key", "bob", b"bob's", now=NOW + HELD_KEY_SECONDS + 1) is None
     workers.release_key(file, LOCAL, "key", "alice")
     workers.renew(file, "alice", LEASE)
-    assert workers.hold(file, LOCAL, "key", "alice", b"alice's") == b"bob's"
+    assert hold(file, "key", "alice", b"alice's") == HeldKey(b"bob's", is_alive=True)
 
 
-@pytest.mark.parametrize("has_left", [True, False])
-def test_keys_of_the_dead_are_forgotten(file: sqlite3.Connection, has_left: bool) -> None:
-    workers.renew(file, "bob", LEASE)
-    workers.hold(file, LOCAL, "key", "alice", b"data")
-    workers.hold(file, LOCAL, "another key", "bob", b"data")
-    if has_left:
-        workers.leave(file, "alice")
-    else:
-        expire(file, "alice")
-        workers.forget_dead(file)
-    assert tables(file)["held_keys"] == 1
+def test_a_key_of_a_living_worker_never_expires(file: sqlite3.Connection) -> None:
+    workers.renew(file, "alice", LEASE)
+    hold(file, "key", "alice", b"alice's")
+    later = NOW + 2 * HELD_KEY_SECONDS
+    assert hold(file, "key", "bob", b"bob's", now=later) == HeldKey(b"alice's", is_alive=True)
+
+
+def test_a_retired_key_cannot_be_held_for_a_while(file: sqlite3.Connection) -> None:
+    workers.renew(file, "alice", LEASE)
+    hold(file, "key", "alice", b"alice's")
+    workers.retire_key(file, LOCAL, "key", "bob", b"not bob's to retire", NOW)
+    workers.retire_key(file, LOCAL, "key", "alice", b"answered", NOW + 60)
+    for worker in ("alice", "bob"):
+        assert hold(file, "key", worker, b"", now=NOW + 60) == HeldKey(b"answered", is_alive=False)
+    assert hold(file, "key", "bob", b"", now=NOW + 61) is None

@@ -7,7 +7,8 @@ memory for a while, only for this.
 
 A key can be used again if its response failed before any output, or if it was cancelled because its client
 disconnected: there is nothing that the client could still get. After a crash the outcome is unknown, so the
-key stays bound to the failed response (decision 33).
+key stays bound to the failed response (decision 33); if the response was not stored yet, the request is
+refused for as long as the store holds the key.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import MIB
 from penstock.gateway.turn.stop_reasons import CLIENT_DISCONNECTED, CLIENT_STALLED
 from penstock.store import bounded_memory
-from penstock.store.contract import Store, StoredResponse
+from penstock.store.contract import HeldKey, Store, StoredResponse
 from penstock.stream.recovery import INTERRUPTIONS
 
 HEADER = "idempotency-key"
@@ -39,6 +40,9 @@ UNSTORED_RESPONSES = 1000
 
 _LOOK_AGAIN = 0.2
 """Seconds between two looks at a key that another worker holds."""
+
+_ANSWERED = b"answered "
+"""Marks a key whose response only the worker has that answered."""
 
 _DISCONNECTED = (CLIENT_DISCONNECTED.code, CLIENT_STALLED.code)
 
@@ -141,7 +145,11 @@ class IdempotencyKeys:
                 # It may have been bound in between.
                 claim.is_held, claim.is_held_elsewhere = True, False
                 return await self._find(tenant, name, claim.fingerprint)
-            _check(holder.decode(), claim.fingerprint)
+            _check(holder.data.removeprefix(_ANSWERED).decode(), claim.fingerprint)
+            if not holder.is_alive:
+                if (earlier := await self._find(tenant, name, claim.fingerprint)) is not None:
+                    return earlier  # it was bound in between
+                raise _no_response(holder)
             claim.is_held_elsewhere = True
             await asyncio.sleep(_LOOK_AGAIN)
 
@@ -151,8 +159,19 @@ class IdempotencyKeys:
         claim.readable.set()
         claim.ended.set()
         if claim.is_held:
-            with suppress(StoreError):  # a worker that cannot reach the store loses its keys anyway
-                await self._store.release(claim.tenant, claim.name)
+            with suppress(StoreError):  # the store gives the key back later
+                await self._give_back(claim)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Let other workers use a key, unless this worker alone has its response."""
+        tenant, name, earlier = claim.tenant, claim.name, claim.earlier
+        if earlier is not None and earlier.store is self.unstored:
+            stored = await self.unstored.get(tenant, earlier.id)
+            if stored is not None and not _is_free(stored):
+                data = _ANSWERED + claim.fingerprint.encode()
+                await self._store.retire(tenant, name, data, UNSTORED_SECONDS)
+                return
+        await self._store.release(tenant, name)
 
     async def prune(self) -> None:
         """Delete unstored responses that are too old."""
@@ -192,7 +211,25 @@ def _name(key: str) -> str:
 def _check(bound: str, fingerprint: str) -> None:
     if bound != fingerprint:
         message = "this Idempotency-Key was used with another request body: use a new key for a new request"
-        raise RequestRefused(409, "idempotency_key_reused", message, param=HEADER)
+        raise _conflict("idempotency_key_reused", message)
+
+
+def _no_response(holder: HeldKey) -> RequestRefused:
+    """Return the refusal of a request that may have been answered, but whose response is not there."""
+    if holder.data.startswith(_ANSWERED):
+        message = "the request with this Idempotency-Key was answered, and its response was not stored"
+    else:
+        message = (
+            "the gateway process that was answering the request with this Idempotency-Key died, "
+            "and the model may have been called"
+        )
+    message += ": to run the request again, send it with a new key"
+    return _conflict("idempotency_outcome_unknown", message)
+
+
+def _conflict(code: str, message: str) -> RequestRefused:
+    headers = [("x-should-retry", "false")]  # OpenAI's libraries retry a 409 without it
+    return RequestRefused(409, code, message, param=HEADER, headers=headers)
 
 
 def _is_free(stored: StoredResponse) -> bool:

@@ -241,6 +241,16 @@ STEPS: Sequence[Step] = (
         CREATE TABLE penstock.secrets (name text PRIMARY KEY, value bytea NOT NULL);
         """,
     ),
+    Step(
+        1,
+        "keep keys held after the death of their worker",
+        """
+        ALTER TABLE penstock.held_keys
+            ADD COLUMN until timestamptz NOT NULL DEFAULT clock_timestamp() + interval '1 day';
+        CREATE INDEX held_keys_by_time ON penstock.held_keys (until, tenant);
+        DROP INDEX penstock.held_keys_by_worker;
+        """,
+    ),
 )
 
 CONTRACT = max(step.contract for step in STEPS)

@@ -19,6 +19,7 @@ from penstock.errors import StoreError
 from penstock.store.backend import ClaimedTurn, Orphan
 from penstock.store.batch_writer import Outcome, WriteLimits
 from penstock.store.contract import (
+    HeldKey,
     LoggedEvent,
     Opened,
     Page,
@@ -332,12 +333,16 @@ class PostgresBackend:
     async def disown(self, token: str) -> None:
         await self._pool.transact(partial(workers.disown, token=token), is_synced=False)
 
-    async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
+    async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> HeldKey | None:
         job = partial(workers.hold, tenant=tenant, key=key, worker=worker, data=data)
-        return await self._pool.transact(job, is_synced=False)
+        return await self._pool.transact(job)  # a key that a crash of the server forgets could be used twice
 
     async def release(self, tenant: str, key: str, worker: str) -> None:
         job = partial(workers.release, tenant=tenant, key=key, worker=worker)
+        await self._pool.transact(job, is_synced=False)
+
+    async def retire(self, tenant: str, key: str, worker: str, data: bytes, seconds: float) -> None:
+        job = partial(workers.retire, tenant=tenant, key=key, worker=worker, data=data, seconds=seconds)
         await self._pool.transact(job, is_synced=False)
 
     async def aclose(self) -> list[str]:

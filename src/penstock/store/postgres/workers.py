@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from penstock.store.backend import ClaimedTurn, Orphan
-from penstock.store.contract import Opened, StoredItem
+from penstock.store.contract import HELD_KEY_SECONDS, HeldKey, Opened, StoredItem
 from penstock.store.packing import unpack_document
 from penstock.store.postgres import ledger
 from penstock.store.postgres.connections import DatabaseConnection
@@ -55,11 +55,19 @@ _ORPHAN_ITEMS = f"""
 SELECT response, id, data FROM penstock.items
 WHERE response = ANY($1::bigint[]) AND position < {OUTPUT} ORDER BY response, position
 """
+_OLD_KEYS = f"penstock.held_keys AS held WHERE until < clock_timestamp() AND NOT {_IS_ALIVE}"
 _HOLD = f"""
-INSERT INTO penstock.held_keys AS held (tenant, key, worker, data) VALUES ($1, $2, $3, $4)
-ON CONFLICT (tenant, key) DO UPDATE SET worker = excluded.worker, data = excluded.data
-WHERE held.worker = excluded.worker OR NOT {_IS_ALIVE.replace("= worker", "= held.worker")}
+INSERT INTO penstock.held_keys AS held (tenant, key, worker, data, until)
+VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => {HELD_KEY_SECONDS}))
+ON CONFLICT (tenant, key) DO UPDATE SET worker = excluded.worker, data = excluded.data, until = excluded.until
+WHERE held.worker = excluded.worker
+OR (held.until < clock_timestamp() AND NOT {_IS_ALIVE.replace("= worker", "= held.worker")})
 RETURNING worker
+"""
+_RETIRE = """
+UPDATE penstock.held_keys
+SET worker = '', data = $4, until = clock_timestamp() + make_interval(secs => $5)
+WHERE tenant = $1 AND key = $2 AND worker = $3
 """
 _UNFINISHED = f"""
 SELECT {ledger.NAMES} FROM penstock.turns WHERE ended_at IS NULL AND NOT {_IS_ALIVE}
@@ -173,17 +181,17 @@ async def has_dead_workers(connection: DatabaseConnection) -> bool:
     query = f"""
     SELECT EXISTS (SELECT FROM penstock.workers WHERE lease_until < clock_timestamp())
     OR EXISTS (SELECT FROM penstock.turns WHERE ended_at IS NULL AND NOT {_IS_ALIVE})
-    OR EXISTS (SELECT FROM penstock.held_keys WHERE NOT {_IS_ALIVE})
+    OR EXISTS (SELECT FROM {_OLD_KEYS})
     """
     return bool(await connection.fetchval(query))
 
 
 async def settle_orphans(connection: DatabaseConnection, worker: str, now: float, code: str) -> int:
-    """Settle the records of dead workers, and forget these workers and the keys that they held."""
+    """Settle the records of dead workers, and forget these workers and old keys."""
     rows = await connection.fetch(_UNFINISHED)
     await ledger.settle_records(connection, rows, now, code, worker)
     await connection.execute(_FORGET)
-    await connection.execute(f"DELETE FROM penstock.held_keys WHERE NOT {_IS_ALIVE}")
+    await connection.execute(f"DELETE FROM {_OLD_KEYS}")
     return len(rows)
 
 
@@ -192,20 +200,25 @@ async def settle_orphans(connection: DatabaseConnection, worker: str, now: float
 
 async def hold(
     connection: DatabaseConnection, tenant: str, key: str, worker: str, data: bytes
-) -> bytes | None:
-    """Reserve a key; return None, or the data of the living worker that holds it."""
+) -> HeldKey | None:
     values = storable(tenant), indexable(key)
     while await connection.fetchval(_HOLD, *values, worker, data) is None:
-        query = "SELECT data FROM penstock.held_keys WHERE tenant = $1 AND key = $2"
-        found: bytes | None = await connection.fetchval(query, *values)
+        query = f"SELECT data, {_IS_ALIVE} FROM penstock.held_keys WHERE tenant = $1 AND key = $2"
+        found = await connection.fetchrow(query, *values)
         if found is not None:
-            return found
+            return HeldKey(*found)
     return None
 
 
 async def release(connection: DatabaseConnection, tenant: str, key: str, worker: str) -> None:
     query = "DELETE FROM penstock.held_keys WHERE tenant = $1 AND key = $2 AND worker = $3"
     await connection.execute(query, storable(tenant), indexable(key), worker)
+
+
+async def retire(
+    connection: DatabaseConnection, tenant: str, key: str, worker: str, data: bytes, seconds: float
+) -> None:
+    await connection.execute(_RETIRE, storable(tenant), indexable(key), worker, data, seconds)
 
 
 # Secrets

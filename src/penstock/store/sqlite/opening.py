@@ -19,7 +19,7 @@ from penstock.store.sqlite.ledger import settle_interrupted
 from penstock.store.sqlite.pruning import set_initial_time
 from penstock.store.sqlite.recent import move_recent
 from penstock.store.sqlite.schema import check, migrate
-from penstock.store.sqlite.workers import forget_all
+from penstock.store.sqlite.workers import forget_all, forget_keys
 from penstock.stream.recovery import RESTARTED
 
 log = logging.getLogger("penstock.store")
@@ -47,6 +47,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         move_recent(connection)
         count = statements.end_unfinished(connection, clock())
         forget_all(connection)
+        forget_keys(connection, clock())
         settle_interrupted(connection, clock())
         connection.execute("COMMIT")
     except BaseException:

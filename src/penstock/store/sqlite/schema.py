@@ -228,6 +228,11 @@ STEPS: Sequence[str] = (
 
     ALTER TABLE turns ADD COLUMN worker TEXT NOT NULL DEFAULT '';
     """,
+    # 7. Keys stay held after the death of their worker, until this time.
+    """
+    ALTER TABLE held_keys ADD COLUMN until REAL NOT NULL DEFAULT 0;
+    CREATE INDEX held_keys_by_time ON held_keys (until, tenant);
+    """,
 )
 
 

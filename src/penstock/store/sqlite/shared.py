@@ -89,8 +89,7 @@ class SharedSqliteBackend(SqliteBackend):
     def __init__(
         self, writer: SqliteWriter, readers: ReaderPool, *, worker: str, clock: Callable[[], float]
     ) -> None:
-        super().__init__(writer, readers, worker=worker)
-        self._clock = clock
+        super().__init__(writer, readers, clock, worker=worker)
 
     async def renew(self, worker: str, lease: float) -> None:
         job = partial(workers.renew, worker=worker, lease=lease)
@@ -126,14 +125,6 @@ class SharedSqliteBackend(SqliteBackend):
 
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         return await self._writer.do(partial(workers.request_cancel, tenant=tenant, id=id), is_synced=False)
-
-    async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
-        job = partial(workers.hold, tenant=tenant, key=key, worker=worker, data=data)
-        return await self._writer.do(job, is_synced=False)
-
-    async def release(self, tenant: str, key: str, worker: str) -> None:
-        job = partial(workers.release_key, tenant=tenant, key=key, worker=worker)
-        await self._writer.do(job, is_synced=False)
 
     async def start(self, tenant: str, id: str, token: str) -> bool:  # noqa: ARG002 - tokens are unique
         return await self._writer.do(partial(workers.start, token=token))

@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 from penstock.store.batch_writer import WriteLimits
 from penstock.store.buffered import BufferedStore
 from penstock.store.contract import (
+    HeldKey,
     LoggedEvent,
     Opened,
     Page,
@@ -27,7 +29,7 @@ from penstock.store.contract import (
     Trace,
 )
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
-from penstock.store.sqlite import ledger, queries, statements
+from penstock.store.sqlite import ledger, queries, statements, workers
 from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
@@ -53,7 +55,8 @@ async def open_sqlite_store(
     file = Path(path).expanduser().resolve()
     lock, connection = await asyncio.to_thread(open_file, file, busy_ms, clock)
     writer = SqliteWriter(connection, bounds or WriteLimits(), file_exists=FileLocation(file).exists)
-    return SqliteStore(SqliteBackend(writer, ReaderPool(file, busy_ms), lock), writer, clock)
+    backend = SqliteBackend(writer, ReaderPool(file, busy_ms), clock, lock)
+    return SqliteStore(backend, writer, clock, worker=uuid4().hex)
 
 
 class SqliteStore(BufferedStore[SqliteWriter]):
@@ -64,10 +67,15 @@ class SqliteBackend:
     """See `penstock.store.buffered.Backend`: each method runs the SQL of its name in a thread."""
 
     def __init__(
-        self, writer: SqliteWriter, readers: ReaderPool, lock: FileLock | None = None, worker: str = ""
+        self,
+        writer: SqliteWriter,
+        readers: ReaderPool,
+        clock: Callable[[], float],
+        lock: FileLock | None = None,
+        worker: str = "",
     ) -> None:
         """`worker` identifies this process if several share the file; then another one holds its lock."""
-        self._writer, self._readers = writer, readers
+        self._writer, self._readers, self._clock = writer, readers, clock
         self._lock, self._worker = lock, worker
 
     # Reading
@@ -147,6 +155,21 @@ class SqliteBackend:
 
     async def shared_secret(self, name: str, candidate: bytes) -> bytes:  # noqa: ARG002 - a file has it
         return b""
+
+    # A key that the disk does not have after a power cut could be used twice.
+
+    async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> HeldKey | None:
+        job = partial(workers.hold, tenant=tenant, key=key, worker=worker, data=data, now=self._clock())
+        return await self._writer.do(job)
+
+    async def release(self, tenant: str, key: str, worker: str) -> None:
+        job = partial(workers.release_key, tenant=tenant, key=key, worker=worker)
+        await self._writer.do(job, is_synced=False)
+
+    async def retire(self, tenant: str, key: str, worker: str, data: bytes, seconds: float) -> None:
+        until = self._clock() + seconds
+        job = partial(workers.retire_key, tenant=tenant, key=key, worker=worker, data=data, until=until)
+        await self._writer.do(job, is_synced=False)
 
     async def advance_time(self, now: float) -> float:
         return await self._writer.do(partial(advance_time, now=now))

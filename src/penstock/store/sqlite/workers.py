@@ -13,7 +13,7 @@ from uuid import uuid4
 from msgspec import Struct
 
 from penstock.store.backend import ClaimedTurn, Orphan
-from penstock.store.contract import Opened
+from penstock.store.contract import HELD_KEY_SECONDS, HeldKey, Opened
 from penstock.store.packing import item_of, unpack_document
 
 clock = time.monotonic
@@ -102,19 +102,37 @@ def disown(connection: sqlite3.Connection, token: str) -> None:
 # Keys
 
 
-def hold(connection: sqlite3.Connection, tenant: str, key: str, worker: str, data: bytes) -> bytes | None:
+def hold(
+    connection: sqlite3.Connection, tenant: str, key: str, worker: str, data: bytes, now: float
+) -> HeldKey | None:
+    forget_keys(connection, now)
     query = "SELECT worker, data FROM held_keys WHERE tenant = ? AND key = ?"
     row = connection.execute(query, (tenant, key)).fetchone()
-    if row is not None and row[0] != worker and row[0] in living(connection):
-        holder: bytes = row[1]
-        return holder
-    connection.execute("INSERT OR REPLACE INTO held_keys VALUES (?, ?, ?, ?)", (tenant, key, worker, data))
+    if row is not None and row[0] != worker:
+        return HeldKey(row[1], is_alive=row[0] in living(connection))
+    values = (tenant, key, worker, data, now + HELD_KEY_SECONDS)
+    connection.execute("INSERT OR REPLACE INTO held_keys VALUES (?, ?, ?, ?, ?)", values)
     return None
 
 
 def release_key(connection: sqlite3.Connection, tenant: str, key: str, worker: str) -> None:
     query = "DELETE FROM held_keys WHERE tenant = ? AND key = ? AND worker = ?"
     connection.execute(query, (tenant, key, worker))
+
+
+def retire_key(
+    connection: sqlite3.Connection, tenant: str, key: str, worker: str, data: bytes, until: float
+) -> None:
+    query = """
+    UPDATE held_keys SET worker = '', data = ?, until = ? WHERE tenant = ? AND key = ? AND worker = ?
+    """
+    connection.execute(query, (data, until, tenant, key, worker))
+
+
+def forget_keys(connection: sqlite3.Connection, now: float) -> None:
+    """Delete the keys of dead workers that have been held for too long, and those that were retired."""
+    query = "DELETE FROM held_keys WHERE until < ? AND worker NOT IN (SELECT id FROM workers)"
+    connection.execute(query, (now,))
 
 
 # Workers
@@ -127,12 +145,12 @@ def renew(connection: sqlite3.Connection, worker: str, lease: float) -> None:
 
 def leave(connection: sqlite3.Connection, worker: str) -> None:
     connection.execute("DELETE FROM workers WHERE id = ?", (worker,))
-    connection.execute("DELETE FROM held_keys WHERE worker = ?", (worker,))
 
 
 def forget_all(connection: sqlite3.Connection) -> None:
-    """Remove all workers and their claims: no process uses the file."""
-    for table in ("workers", "running", "held_keys"):
+    """Remove all workers and their turns: no process uses the file. The keys that they held stay held: it is
+    not known what became of their requests."""
+    for table in ("workers", "running"):
         connection.execute(f"DELETE FROM {table}")
 
 
@@ -184,7 +202,6 @@ def forget_dead(connection: sqlite3.Connection) -> None:
     """Remove workers whose lease has expired and whose turns have been taken over."""
     query = "DELETE FROM workers WHERE lease_until < ? AND id NOT IN (SELECT worker FROM running)"
     connection.execute(query, (clock(),))
-    connection.execute("DELETE FROM held_keys WHERE worker NOT IN (SELECT id FROM workers)")
 
 
 def has_dead(connection: sqlite3.Connection) -> bool:
