@@ -316,7 +316,7 @@ def test_a_slow_upstream_does_not_delay_the_banner_and_its_problem_follows(
             )
             printed = ""
             while "Try:" not in printed:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
                 printed += capsys.readouterr().out
             assert "requires a key" not in printed
             server.opened.set()
@@ -335,7 +335,7 @@ def test_a_gateway_that_stops_does_not_wait_for_its_upstreams() -> None:
                 announce(served(passing_to(server.url)), Terminal(), patience=60)
             )
             while not server.asked:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
             announcing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await announcing

@@ -82,7 +82,7 @@ def test_a_program_does_not_outlive_an_error_here(tmp_path: Path) -> None:
         async with Foreground() as foreground:
             task = asyncio.create_task(foreground.run((sys.executable, "-c", program), os.environ))
             while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
             task.cancel()
             await task
 

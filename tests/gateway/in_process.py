@@ -42,6 +42,7 @@ class Caller:
     ) -> None:
         self.gateway = gateway
         self.sent: list[Any] = []
+        self._has_sent = asyncio.Event()
         self._messages: asyncio.Queue[Json] = asyncio.Queue()
         if data is None:
             data = json.dumps({"model": "demo", **body}).encode() if method == "POST" else b""
@@ -61,6 +62,7 @@ class Caller:
         for _ in range(5):  # a write that waits is one that can be interrupted
             await asyncio.sleep(0)
         self.sent.append(message)
+        self._has_sent.set()
 
     def disconnect(self) -> None:
         self._messages.put_nowait({"type": "http.disconnect"})
@@ -118,7 +120,8 @@ class Caller:
         """Wait until the client has received this."""
         async with asyncio.timeout(10):
             while word not in self.body:
-                await asyncio.sleep(0)
+                self._has_sent.clear()
+                await self._has_sent.wait()
 
 
 async def call(gateway: Gateway, path: str = "/v1/responses", **options: Any) -> Caller:

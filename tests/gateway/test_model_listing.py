@@ -231,7 +231,7 @@ def test_nobody_waits_for_an_upstream_that_does_not_answer_and_its_answer_is_use
         assert [info.id for info in await listing.models()] == [DEMO]
         gate.set()
         while len(await listing.models()) == 1:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         assert [info.id for info in await listing.models()] == ["z", DEMO]
         assert upstreams.asked == ["far"], "all of them shared one request"
 
@@ -262,7 +262,7 @@ def test_the_first_answer_is_waited_for() -> None:
         listing = Listing(settings(passthrough="far"), upstreams, patience=3600.0)
         asking = [asyncio.create_task(listing.models()) for _ in range(3)]
         while not upstreams.asked:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         assert not any(task.done() for task in asking)
         gate.set()
         assert [[info.id for info in await task] for task in asking] == [["z", DEMO]] * 3
@@ -287,7 +287,7 @@ def test_an_old_list_is_given_while_a_new_one_is_asked_for_and_when_it_cannot_be
         clock.now += RETRY_WAIT
         upstreams.lists["far"] = [{"id": "new"}]
         while [info.id for info in await listing.models()] != ["new", DEMO]:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
     run(scenario())
 

@@ -143,7 +143,7 @@ class Conversation:
         """All frames, as soon as this many turns have ended."""
         async with asyncio.timeout(10):
             while sum(each["type"] in (*TERMINAL, "error") for each in self.frames) < count:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
         return self.frames
 
     async def turn(self, **fields: Any) -> list[Json]:

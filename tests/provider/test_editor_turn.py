@@ -94,7 +94,7 @@ def test_cancel_in_the_middle_of_a_call_delivers_no_call() -> None:
                 provider.provide_response(MODEL, HELLO, ResponseOptions({}, [LOOK]), received, cancel)
             )
             while not server.asked:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
             cancel.set()
             result = await turn
             await server.hung_up()

@@ -169,7 +169,7 @@ def test_the_answer_is_the_queued_response_and_the_turn_runs_without_its_client(
         assert (queued.status, queued.json["status"], queued.json["output"]) == (200, "queued", [])
         path = f"/v1/responses/{queued.json['id']}"
         while not (running := (await call(gateway, path, method="GET")).json)["output"]:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         assert running["status"] == "in_progress"
         gate.set()
         await gateway.turns.ended.wait()

@@ -73,7 +73,7 @@ def test_a_request_that_is_repeated_while_it_runs_joins_the_running_turn(shape: 
     async def test(gateway: Gateway) -> None:
         first = ask(gateway, **shape)
         while not upstream.requests:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         again = [ask(gateway, **shape) for _ in range(3)]
         if shape["stream"]:
             await again[0].received(b"output_text.delta")
@@ -93,7 +93,7 @@ def test_another_body_under_the_same_key_is_a_conflict(shape: Json) -> None:
     async def test(gateway: Gateway) -> None:
         first = ask(gateway, **shape)
         while not upstream.requests:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         running = await asked(gateway, **shape, temperature=1)
         gate.set()
         await first.task
@@ -172,7 +172,7 @@ def test_a_key_is_free_again_after_its_client_has_disconnected(shape: Json) -> N
     async def test(gateway: Gateway) -> None:
         first = ask(gateway, **shape)
         while not upstream.sources:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         first.disconnect()
         await first.task
         again = await asked(gateway, **shape)
@@ -228,7 +228,7 @@ def test_a_background_response_is_returned_as_it_is_now(stream: bool) -> None:
         shape: Json = {"background": True, "stream": stream}
         first = ask(gateway, **shape)
         while not upstream.sources:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         again = ask(gateway, **shape)
         await again.received(b"response.created" if stream else b'"status"')
         gate.set()
@@ -361,7 +361,7 @@ def test_a_request_whose_process_died_before_it_was_stored_is_not_run_again(
         gateway.services._upstreams = {"only": upstream}
         caller = ask(gateway, **shape)
         while not upstream.requests:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         await store.aclose()  # the upstream was called, and nothing else is in the file
         caller.disconnect()
         await caller.task

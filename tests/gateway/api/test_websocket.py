@@ -466,7 +466,7 @@ def test_a_wrong_frame_is_answered_with_an_error_and_the_socket_stays_open(frame
         [error] = await conversation.turn()
         assert (error["type"], error["error"]["param"]) == ("error", param)
         while not any("response.completed" in str(each) for each in conversation.client.channel.sent):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
     on_websocket(test, FakeUpstream("only", text_answer("Hello")))
 

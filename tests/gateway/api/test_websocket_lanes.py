@@ -135,7 +135,7 @@ def test_a_limited_number_of_turns_run_at_a_time() -> None:
                 await asyncio.sleep(0)
         async with asyncio.timeout(10):
             while len(upstream.requests) < MOST_RUNNING:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
         for _ in range(100):
             await asyncio.sleep(0)
         assert len(upstream.requests) == MOST_RUNNING
@@ -174,7 +174,7 @@ def test_a_client_that_disconnects_ends_the_turns_of_all_lanes(verdicts: list[Js
             conversation.send(stream_id=lane)
         async with asyncio.timeout(10):
             while sum("delta" in frame["type"] for frame in conversation.frames) < 2:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
 
     on_websocket(test, upstream)
     assert [verdict["code"] for verdict in verdicts] == ["client_gone", "client_gone"]

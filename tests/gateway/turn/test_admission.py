@@ -81,7 +81,7 @@ def test_every_turn_has_a_record_whether_or_not_its_response_is_stored() -> None
         for options in ({"store": False}, {"store": True}, {"stream": True}, {"background": True}):
             assert (await ask(gateway, **options)).status == 200
         while gateway.running():
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         found = await records(gateway)
         assert [record.is_stored for record in found].count(True) == 3
         for record in found:
@@ -428,11 +428,13 @@ def test_a_turn_that_the_ledger_admits_too_late_is_recorded_as_it_ended(
         path, settings = tmp_path / "store.db", settings_with(KeyLimits(concurrent_turns=1))
         store = await open_sqlite_store(path, clock=Clock(NOON))
         gateway = Gateway(settings, store=store, clock=Clock(NOON))
-        gateway.services = Services(settings, {DEMO: DemoUpstream(pace=0)}, gateway.metrics, TokenCounter())
+        paced = {DEMO: DemoUpstream(pace=0.01)}
+        gateway.services = Services(settings, paced, gateway.metrics, TokenCounter())
         other = sqlite3.connect(path, isolation_level=None)
         try:
             other.execute("BEGIN EXCLUSIVE")
-            running = Caller(gateway, headers=AUTHORIZED, input=SLOW, stream=True, store=False)
+            numbers = "Count from 1 to 60."
+            running = Caller(gateway, headers=AUTHORIZED, input=numbers, stream=True, store=False)
             await running.runs()
             refused = await ask(gateway)
             other.execute("ROLLBACK")

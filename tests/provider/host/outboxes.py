@@ -38,4 +38,4 @@ class ControlledOutbox(Outbox):
 
     async def ended(self, id: Any) -> None:
         while "done" not in self.of(id):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)

@@ -72,7 +72,7 @@ def test_requests_over_the_limit_wait_in_the_pipe(monkeypatch: pytest.MonkeyPatc
                 )
             )
             while "text" not in out.of("b"):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
             assert not handling.done()
             host._cancel("a")
             await handling
@@ -110,7 +110,7 @@ def test_an_internal_error_ends_its_request_and_no_other(monkeypatch: pytest.Mon
         )
         await out.ended("b")
         while not out.of("a"):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         (line,) = (line for line in out.lines if line.get("id") == "a")
         assert (line["type"], line["code"]) == ("error", "internal_error")
         assert "sesame" not in json.dumps(out.lines)
@@ -126,7 +126,7 @@ def test_the_same_configuration_reports_changed_models_once() -> None:
         for id, endpoint in enumerate(("http://a", "http://a", "http://b", "ftp://c", "http://b")):
             await host.handle_lines(lines({"id": id, "method": "configure", "endpoint": endpoint}))
             while not out.of(id):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
         assert [line["type"] for line in out.lines if "id" not in line] == ["models_changed"] * 2
         assert [out.of(id) for id in range(5)] == [["done"], ["done"], ["done"], ["error"], ["done"]]
         await host.aclose()
@@ -152,7 +152,7 @@ def test_a_learned_limit_is_announced_to_every_group_of_its_endpoint_and_can_be_
             async def ask(id: str, method: str, **fields: Any) -> Json:
                 await host.handle_lines(lines({"id": id, "method": method, **fields}))
                 while not {"done", "error"} & {*out.of(id)}:
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0.001)
                 return next(line for line in reversed(out.lines) if line.get("id") == id)
 
             def announced() -> list[str]:
@@ -201,7 +201,7 @@ def test_without_a_group_the_limits_of_all_endpoints_are_forgotten_even_if_none_
         for request in asked:
             await host.handle_lines(lines(request))
             while not out.of(request["id"]):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
         assert [line["forgotten"] for line in out.lines] == [[], ["two"], ["one", "one"], []]
         await host.aclose()
 

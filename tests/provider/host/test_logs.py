@@ -212,7 +212,7 @@ def test_the_trace_of_a_turn_has_every_event_and_no_content(output: io.StringIO,
             ):
                 await host.handle_lines([json.dumps(request).encode()])
                 while not {"done", "error"} & {*out.of(request["id"])}:
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0.001)
             await host.aclose()
 
     run(scenario())

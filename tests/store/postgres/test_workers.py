@@ -108,7 +108,7 @@ async def test_a_key_is_held_by_one_living_worker(url: str) -> None:
             return await second.hold(LOCAL, "key\0", b"second") == HeldKey(b"first", is_alive=False)
 
         await until(is_orphaned)
-        assert await rows(url, "UPDATE penstock.held_keys SET until = now() RETURNING true") == [(True,)]
+        assert await rows(url, "UPDATE penstock.held_keys SET until = now() RETURNING true")
         assert await second.hold(LOCAL, "key\0", b"second") is None
 
 
