@@ -25,9 +25,10 @@ _PAUSE = 0.1
 _KINDS = ("stream", "stream with key", "background", "background stream", "cancel", "json with key", "follow")
 _BUSY = (429, 502, 503)
 
-
 ENDINGS = ("worker_lost", "shutting_down")
 """The codes of turns that were ended because their worker did: to ask again does not change that."""
+UNKNOWN_OUTCOME = "idempotency_outcome_unknown"
+"""The code of an answer to a key: its worker died before the turn had an id, and it is not run again."""
 
 
 class Broken(Exception):  # noqa: N818 - named after what happened
@@ -48,7 +49,7 @@ class Call:
         self.was_never_stored = False
         """Whether its worker died while its first event said `store_late`."""
         self.is_lost = False
-        """Whether it was given up because its id is not known, and it has no key to ask again with."""
+        """Whether its client was told that it has failed, or got no answer, without an id to ask again."""
 
     @property
     def has_key(self) -> bool:
@@ -62,6 +63,10 @@ class Call:
     def last(self) -> Json | None:
         """The response as its client got it last."""
         return self.ends[-1]["response"] if self.ends else self.response
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.ends) or self.was_never_stored or self.is_lost
 
     def body(self, **fields: Any) -> Json:
         return {"model": "m", "input": prompt_for(self.name, self.words, self.seconds), **fields}
@@ -118,6 +123,9 @@ class Clients:
             if answer.status == 404 and call.events and is_late(call.events[0]["response"]):
                 call.was_never_stored = True
                 return
+            if answer.status == 409 and await _code(answer) == UNKNOWN_OUTCOME:
+                self._lose(call, UNKNOWN_OUTCOME)
+                return
             if answer.status != 200:
                 call.problems.append(f"{method} {path}: {answer.status} {await answer.text()}")
                 raise AssertionError(call.problems)
@@ -172,14 +180,17 @@ class Clients:
         error = answer.get("error") or {}
         if status == 200:
             call.id, call.response = answer["id"], answer
-        elif error.get("code") in ENDINGS:
-            call.is_lost = True  # an answer, but one without an id
-            self.counts[f"errors {error['code']}"] += 1
+        elif error.get("code") in (*ENDINGS, UNKNOWN_OUTCOME):
+            self._lose(call, error["code"])  # an answer, but one without an id
         else:
             call.problems.append(f"{status} {answer}")
 
+    def _lose(self, call: Call, code: str) -> None:
+        call.is_lost = True
+        self.counts[f"errors {code}"] += 1
+
     async def _stream(self, call: Call, body: Json) -> None:
-        while not call.ends and not call.was_never_stored:
+        while not call.is_over:
             try:
                 if not call.id:
                     await self._read(call, "POST", "/v1/responses", json=body)
@@ -187,12 +198,12 @@ class Clients:
                     after = f"&starting_after={len(call.events) - 1}" if call.events else ""
                     self.counts["resumes"] += 1
                     await self._read(call, "GET", f"/v1/responses/{call.id}?stream=true{after}")
-                if not call.ends and not call.was_never_stored:
+                if not call.is_over:
                     self.counts["streams without an end"] += 1
                     raise Broken("no end")
             except Broken as error:
                 if not call.id and not call.has_key and not str(error).isdigit():
-                    call.is_lost = True  # whoever has neither id nor key cannot know what became of it
+                    call.is_lost = True  # without an id and without a key, nobody can know what became of it
                     return
                 await asyncio.sleep(_PAUSE)
 

@@ -6,16 +6,17 @@ import asyncio
 from collections import Counter
 
 from tests.chaos.clients import ENDINGS, Call, Clients, Json, is_late
-from tests.chaos.site import Site
+from tests.chaos.site import KEYS_OF_THE_DEAD, Site
 from tests.chaos.upstream import words_of
 
 _AT_ONCE = 8
 
 
-async def check(name: str, site: Site, clients: Clients, *, may_ask_again: bool = False) -> Counter[str]:
-    """Check all invariants, print the counts, and return them. `may_ask_again`: workers
-    die, and a request with a key may run again if its first event was not there yet."""
+async def check(name: str, site: Site, clients: Clients, *, workers_died: bool = False) -> Counter[str]:
+    """Check all invariants, print the counts, and return them. `workers_died`: keys may still be held."""
     left = await site.settled()
+    if workers_died:
+        clients.counts[KEYS_OF_THE_DEAD] = left.pop(KEYS_OF_THE_DEAD, 0)
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def check_one(call: Call) -> list[str]:
@@ -24,11 +25,7 @@ async def check(name: str, site: Site, clients: Clients, *, may_ask_again: bool 
 
     found = await asyncio.gather(*(check_one(call) for call in clients.calls))
     problems = [f"{call!r}: {text}" for call, some in zip(clients.calls, found, strict=True) for text in some]
-    twice = [name for name, number in site.upstream.calls.items() if number > 1]
-    # A worker that dies between the call of the upstream and its first event leaves no row: the key is free.
-    again = {call.name for call in clients.calls if call.has_key} if may_ask_again else set()
-    clients.counts["ran again under the same key"] = len(again.intersection(twice))
-    problems += [f"{name} ran twice" for name in twice if name not in again]
+    problems += [f"{name} ran {number} times" for name, number in site.upstream.calls.items() if number > 1]
     problems += [f"left behind: {left}"] if left else []
     problems += [f"logged: {line}" for line in site.faults()]
     counts = _counts(site, clients)
@@ -47,7 +44,7 @@ def _counts(site: Site, clients: Clients) -> Counter[str]:
         if call.was_never_stored:
             counts["lost before the late store had them"] += 1
         if call.is_lost:
-            counts["without an id or a key to ask again"] += 1
+            counts["lost to their clients"] += 1
         if call.last is not None:
             code = (call.last.get("error") or {}).get("code")
             counts[f"ended as {call.last['status']}" + (f" ({code})" if code else "")] += 1

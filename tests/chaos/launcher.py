@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from functools import partial
 
 _ahead = float(os.environ.get("CHAOS_CLOCK", "0"))
 _real, _real_ns = time.time, time.time_ns
@@ -20,10 +19,7 @@ time.time_ns = lambda: _real_ns() + int(_ahead * 1_000_000_000)
 
 def _run() -> int:
     from penstock.cli import main
-    from penstock.gateway import storage
 
-    if url := os.environ.get("CHAOS_REDIS", ""):
-        storage.open_store = partial(storage.open_store, redis_url=url)  # type: ignore[attr-defined]
     return main(sys.argv[1:])
 
 

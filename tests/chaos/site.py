@@ -29,6 +29,7 @@ CLIENTS = 14 if IS_LONG else 8
 LEASE = 2.5
 """Seconds: death must be noticed within a test."""
 KEY = "sk-planted-chaos-key-7fQ2x9LmZt4w"
+KEYS_OF_THE_DEAD = "keys held after the death of their worker"
 _START_SECONDS = 30.0
 _LAUNCHER = Path(__file__).parent / "launcher.py"
 _CONFIG = """
@@ -115,7 +116,7 @@ class Site:
         environment = {
             **os.environ,
             "CHAOS_CLOCK": str(clock),
-            "CHAOS_REDIS": self.redis.url if self.redis is not None else "",
+            "PENSTOCK_REDIS": self.redis.url if self.redis is not None else "",
             "PENSTOCK_SECRET": "planted-secret-of-all-workers-0123456789abcdef",
         }
         store = self.cluster.url(self._database, port=postgres_port) + self._options
@@ -177,16 +178,19 @@ class Site:
             "workers": "SELECT count(*) FROM penstock.workers",
             "open turns": "SELECT count(*) FROM penstock.turns WHERE ended_at IS NULL",
             "unended": "SELECT count(*) FROM penstock.responses WHERE ended_at IS NULL",
-            "held keys": "SELECT count(*) FROM penstock.held_keys",
+            "held keys": "SELECT count(*) FROM penstock.held_keys JOIN penstock.workers ON id = worker",
+            KEYS_OF_THE_DEAD: "SELECT count(*) FROM penstock.held_keys "
+            "WHERE NOT EXISTS (SELECT FROM penstock.workers WHERE id = worker)",
         }
         found = {name: int((await self.rows(query))[0][0]) for name, query in queries.items()}
         found["workers"] -= len(self.workers)
         return {name: number for name, number in found.items() if number}
 
     async def settled(self) -> dict[str, int]:
-        """Wait until nothing is left of dead workers, for a few leases at most; return what is left."""
+        """Wait until nothing is left of dead workers but their keys, for a few leases at most; return what is
+        left."""
         deadline = time.monotonic() + 4 * LEASE + 5
-        while (left := await self.leftovers()) and time.monotonic() < deadline:
+        while (left := await self.leftovers()).keys() - {KEYS_OF_THE_DEAD} and time.monotonic() < deadline:
             await asyncio.sleep(0.2)
         return left
 

@@ -25,7 +25,7 @@ def test_workers_are_killed_under_load(tmp_path: Path, cluster: PostgresCluster,
                 for _ in range(KILLS):
                     await asyncio.sleep(0.5)
                     await site.kill(site.random.choice(site.workers))
-            counts = await check(f"{KILLS} workers killed", site, clients, may_ask_again=True)
+            counts = await check(f"{KILLS} workers killed", site, clients, workers_died=True)
             assert counts["ended as completed"]
             assert counts["resumes"]
 

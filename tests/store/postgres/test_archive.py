@@ -11,6 +11,7 @@ from penstock.store import is_in_use, migrate_store, open_archive
 from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.ledger import TurnFilter
 from penstock.store.postgres.archive import PostgresArchive
+from penstock.store.postgres.schema import STEPS
 from tests.store.builders import closed, complete_turn, events, items, opened, trace
 from tests.store.ledger_records import NOON, ended, started
 from tests.store.postgres.databases import on_postgres, rows, worker_on
@@ -109,7 +110,7 @@ async def test_a_database_without_tables_is_not_changed(url: str) -> None:
     assert caught.value.code == StoreError.EMPTY
     assert "penstock store migrate" in caught.value.message
     assert await rows(url, "SELECT to_regnamespace('penstock') IS NULL") == [(True,)]
-    assert await asyncio.to_thread(migrate_store, url) == ["create the tables"]
+    assert await asyncio.to_thread(migrate_store, url) == [step.summary for step in STEPS]
     assert await asyncio.to_thread(migrate_store, url) == []
 
 

@@ -32,7 +32,7 @@ async def penstock(*arguments: str, status: int = 0) -> str:
 @on_postgres
 async def test_a_store_is_migrated_filled_read_and_pruned(url: str) -> None:
     await rows(url, "DROP SCHEMA penstock CASCADE")
-    assert "applied 1 step" in await penstock("store", "migrate", "--store", url)
+    assert "applied 2 steps" in await penstock("store", "migrate", "--store", url)
     assert "nothing to do" in await penstock("store", "migrate", "--store", url)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "responses.sqlite"
