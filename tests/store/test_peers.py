@@ -390,6 +390,27 @@ async def test_a_key_is_released_later_if_need_be(first: SharedStore, second: Sh
 
 
 @for_two_workers
+async def test_a_key_that_is_held_again_while_it_is_released_stays_held(
+    first: SharedStore, second: SharedStore
+) -> None:
+    release, may_go_on = first._peers._backend.release, asyncio.Event()
+
+    async def wait(tenant: str, key: str, worker: str) -> None:
+        await may_go_on.wait()
+        await release(tenant, key, worker)
+
+    with patch.object(first._peers._backend, "release", side_effect=wait):
+        assert await first.hold(LOCAL, "key", b"first") is None
+        releasing = asyncio.create_task(first.release(LOCAL, "key"))
+        await asyncio.sleep(0)
+        holding = asyncio.create_task(first.hold(LOCAL, "key", b"again"))
+        await asyncio.sleep(0.05)
+        may_go_on.set()
+        await asyncio.gather(releasing, holding)
+    assert await second.hold(LOCAL, "key", b"second") == HeldKey(b"again", is_alive=True)
+
+
+@for_two_workers
 async def test_a_key_whose_request_was_cancelled_meanwhile_is_released(
     first: SharedStore, second: SharedStore
 ) -> None:

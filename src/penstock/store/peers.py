@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -70,6 +71,7 @@ class Peers:
         """The tokens of turns that the store says this worker runs, but it does not; and since when."""
         self._unreleased: dict[Key, Callable[[], Awaitable[None]]] = {}
         """Keys that may be held although nobody needs them, and what gives each of them back."""
+        self._key_locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
         self._task: asyncio.Task[None] | None = None
         self._adopting: set[asyncio.Task[None]] = set()
         self._wake_up = asyncio.Event()
@@ -233,14 +235,15 @@ class Peers:
     # Keys
 
     async def hold(self, tenant: str, key: str, data: bytes) -> HeldKey | None:
-        try:
-            held = await self._backend.hold(tenant, key, self.worker, data)
-        except BaseException:
-            # It may be held nevertheless.
-            self._unreleased[tenant, key] = partial(self._backend.release, tenant, key, self.worker)
-            raise
-        self._unreleased.pop((tenant, key), None)
-        return held
+        async with self._lock_of((tenant, key)):
+            try:
+                held = await self._backend.hold(tenant, key, self.worker, data)
+            except BaseException:
+                # It may be held nevertheless.
+                self._unreleased[tenant, key] = partial(self._backend.release, tenant, key, self.worker)
+                raise
+            self._unreleased.pop((tenant, key), None)
+            return held
 
     async def release(self, tenant: str, key: str) -> None:
         """Release a key, if need be later."""
@@ -253,9 +256,16 @@ class Peers:
 
     async def _give_back(self, key: Key, job: Callable[[], Awaitable[None]]) -> None:
         self._unreleased[key] = job
-        await job()
-        if self._unreleased.get(key) is job:
-            del self._unreleased[key]
+        async with self._lock_of(key):
+            if self._unreleased.get(key) is not job:
+                return  # it was held again meanwhile
+            await job()
+            if self._unreleased.get(key) is job:
+                del self._unreleased[key]
+
+    def _lock_of(self, key: Key) -> asyncio.Lock:
+        """Return the lock for what is done to a key. A late release must not undo that it was held again."""
+        return self._key_locks.setdefault(key, asyncio.Lock())
 
     async def _release_keys(self) -> None:
         for key, job in [*self._unreleased.items()]:

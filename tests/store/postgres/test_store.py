@@ -124,6 +124,16 @@ def test_what_close_has_confirmed_survives_crashes_of_the_server() -> None:
     run_on_own_cluster(body)
 
 
+def test_a_crash_of_the_server_does_not_undo_the_release_of_a_key() -> None:
+    async def body(cluster: PostgresCluster, store: SharedStore) -> None:
+        assert await store.hold(LOCAL, "key", b"data") is None
+        await store.release(LOCAL, "key")
+        await asyncio.to_thread(cluster.restart, signal.SIGQUIT)
+        assert await rows(cluster.url(), "SELECT key FROM penstock.held_keys") == []
+
+    run_on_own_cluster(body)
+
+
 def test_records_of_the_ledger_wait_for_the_server() -> None:
     async def body(cluster: PostgresCluster, store: SharedStore) -> None:
         await asyncio.to_thread(cluster.stop)

@@ -339,11 +339,11 @@ class PostgresBackend:
 
     async def release(self, tenant: str, key: str, worker: str) -> None:
         job = partial(workers.release, tenant=tenant, key=key, worker=worker)
-        await self._pool.transact(job, is_synced=False)
+        await self._pool.transact(job)  # a crash of the server would leave it held while this worker lives
 
     async def retire(self, tenant: str, key: str, worker: str, data: bytes, seconds: float) -> None:
         job = partial(workers.retire, tenant=tenant, key=key, worker=worker, data=data, seconds=seconds)
-        await self._pool.transact(job, is_synced=False)
+        await self._pool.transact(job)
 
     async def aclose(self) -> list[str]:
         lost = await self._writer.aclose()
