@@ -80,11 +80,12 @@ e2e-store: $(READY) ## Run the tests of stores on real servers (needs the binari
 chaos: $(READY) ## Kill, freeze and cut off workers, PostgreSQL and Redis under load (PENSTOCK_CHAOS=long: for longer)
 	$(BIN)/pytest -m chaos -s -rs tests/chaos $(ARGS)
 
-coverage: $(READY) ## Run the fast and the slow tests, and check the coverage of every package
-	$(BIN)/pytest -n auto --cov --cov-report=
+coverage: $(READY) ## Run the fast tests, those of stores and the slow ones, and check the coverage of every package
+	$(BIN)/pytest -n auto --dist loadfile --cov --cov-report=
+	$(BIN)/pytest -n auto --dist loadfile -m store --cov --cov-append --cov-report=
 	@$(MAKE) --no-print-directory covered
 
-covered: $(READY) ## Run the second half of `make coverage`, after the fast tests were measured
+covered: $(READY) ## Run the last part of `make coverage`, after the other tests were measured
 	$(BIN)/pytest -n auto -m e2e --cov --cov-append --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
 
