@@ -6,8 +6,8 @@ import asyncio
 from datetime import date
 from functools import partial
 
-from penstock.store.contract import LOCAL, Store
-from penstock.store.postgres import pruning
+from penstock.store.contract import LOCAL, TIME_STEP, Store
+from penstock.store.postgres import pruning, workers
 from penstock.store.postgres.pruning import add_partition, add_partitions, drop_logs, partitions
 from tests.store.builders import Clock, closed, complete_turn, events, opened, read
 from tests.store.ledger_records import NOON
@@ -121,6 +121,36 @@ async def test_logs_that_somebody_reads_are_dropped_another_time(url: str) -> No
         await reader.execute("COMMIT")
         await store.prune(older_than=clock.now - DAY)
         assert await rows(url, "SELECT to_regclass('penstock.segments_20261118') IS NULL") == [(True,)]
+
+
+@on_postgres
+async def test_another_worker_advances_the_time_when_one_is_gone(url: str) -> None:
+    clock = Clock(NOON)
+    async with worker_on(url, clock=clock) as second:
+        async with worker_on(url, clock=clock) as first:
+            assert await first.advance_time(every=600) == NOON
+        clock.now += 10 * DAY
+        assert await second.advance_time(every=600) is None, "the clock of the database counts"
+        await rows(url, "UPDATE penstock.held_keys SET until = until - interval '10 minutes'")
+        assert await second.advance_time(every=600) == NOON + TIME_STEP
+
+
+@on_postgres
+async def test_a_clock_that_was_ahead_does_not_keep_workers_from_pruning(url: str) -> None:
+    async with worker_on(url) as store:
+        assert await store.advance_time(every=600) is not None
+        for ahead, can_prune in (("1 hour", True), ("30 seconds", False)):
+            await rows(url, f"UPDATE penstock.held_keys SET until = until + interval '{ahead}'")
+            assert (await store.advance_time(every=600) is not None) is can_prune
+
+
+@on_postgres
+async def test_who_looks_after_dead_workers_does_not_let_time_pass_again(url: str) -> None:
+    async with worker_on(url) as store:
+        assert await store.advance_time(every=600) is not None
+        async with pool_of(url) as pool:
+            await pool.transact(partial(workers.settle_orphans, worker="", now=NOON, code="worker_lost"))
+        assert await store.advance_time(every=600) is None
 
 
 @on_postgres

@@ -55,8 +55,22 @@ async def set_initial_time(connection: DatabaseConnection, now: float) -> None:
     await connection.execute(query, await store_time(connection, now))
 
 
-async def advance_time(connection: DatabaseConnection, now: float) -> float:
+# A key of no tenant and no worker: nobody advances the time before it expires. If the clock was set back, it
+# would expire too late, and does not count.
+_TAKE_TURN = """
+INSERT INTO penstock.held_keys AS held (tenant, key, worker, data, until)
+VALUES ('', 'retention', '', '', clock_timestamp() + make_interval(secs => $1))
+ON CONFLICT (tenant, key) DO UPDATE SET until = excluded.until
+WHERE held.until <= clock_timestamp() OR held.until > excluded.until + interval '1 minute'
+RETURNING true
+"""
+
+
+async def advance_time(connection: DatabaseConnection, now: float, every: float = 0.0) -> float | None:
+    """Advance the store's own time, unless another worker has done so less than `every` seconds ago."""
     await connection.execute("SELECT FROM penstock.state FOR UPDATE")
+    if every and not await connection.fetchval(_TAKE_TURN, every):
+        return None
     advanced = next_store_time(await store_time(connection, now), now)
     await connection.execute("UPDATE penstock.state SET store_time = $1", advanced)
     return min(now, advanced)
