@@ -6,7 +6,7 @@ import asyncio
 from datetime import date
 from functools import partial
 
-from penstock.store.contract import LOCAL, TIME_STEP, Store
+from penstock.store.contract import LOCAL, TIME_STEP, Store, StoredConversation
 from penstock.store.postgres import pruning, workers
 from penstock.store.postgres.pruning import add_partition, add_partitions, drop_logs, partitions
 from tests.store.builders import Clock, closed, complete_turn, events, opened, read
@@ -162,6 +162,39 @@ async def test_one_worker_prunes_at_a_time(url: str) -> None:
         assert await store.prune(older_than=2_000.0) == 0
         await other.execute("COMMIT")
         assert await store.prune(older_than=2_000.0) == 1
+
+
+@on_postgres
+async def test_pruning_does_not_wait_for_what_is_being_changed(url: str) -> None:
+    async with worker_on(url, clock=Clock(1_000.0)) as store, connection_to(url) as other:
+        for number in range(3):
+            await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
+            await complete_turn(store, f"resp_{number}")
+        await other.execute(
+            "BEGIN; UPDATE penstock.conversations SET changed_at = 3000 WHERE id = 'conv_1'; "
+            "SELECT FROM penstock.responses WHERE id = 'resp_1' FOR KEY SHARE"
+        )
+        assert await store.prune(older_than=2_000.0) == 2
+        await other.execute("COMMIT")
+        assert await store.prune(older_than=2_000.0) == 1
+        assert await store.get_conversation(LOCAL, "conv_1") is not None, "it was used meanwhile"
+        assert await rows(url, "SELECT id FROM penstock.conversations") == [("conv_1",)]
+
+
+@on_postgres
+async def test_logs_that_an_earlier_version_is_dropping_are_no_failure(url: str) -> None:
+    await drop_partitions(url)
+    clock = Clock(NOON)
+    async with worker_on(url, clock=clock) as store, connection_to(url) as other:
+        await complete_turn(store, "resp_1", log=events(0, 3))
+        clock.now += 9 * DAY
+        await other.execute("BEGIN; DROP TABLE penstock.segments_20261118")
+        task = asyncio.create_task(store.prune(older_than=clock.now - DAY))
+        while not await rows(url, "SELECT FROM pg_locks WHERE NOT granted"):
+            await asyncio.sleep(0.01)
+        await other.execute("COMMIT")
+        assert await task == 1
+        assert await rows(url, "SELECT to_regclass('penstock.segments_20261119') IS NULL") == [(True,)]
 
 
 @on_postgres

@@ -139,7 +139,8 @@ async def drop_logs(connection: DatabaseConnection, older_than: float) -> int:
     old = [(name, day) for name, day in await partitions(connection) if day < oldest]
     await connection.execute("SET LOCAL lock_timeout = '1s'")
     for name, _ in old:
-        await connection.execute(f"DROP TABLE penstock.{name}")
+        # A worker of an earlier version may be dropping it at this moment.
+        await connection.execute(f"DROP TABLE IF EXISTS penstock.{name}")
     if old:
         since = old[-1][1] + timedelta(1)
         await connection.execute("DELETE FROM penstock.segments_default WHERE day < $1", since)
@@ -155,12 +156,13 @@ NOT EXISTS (
 )
 """
 # A chain is deleted from its end: a turn that a newer turn continues stays, or the newer could not be
-# continued. With a number of bytes, no more is deleted than necessary.
+# continued. With a number of bytes, no more is deleted than necessary. What another transaction is changing
+# stays until the next time: it is in use, and waiting for it could end in a deadlock.
 _DELETE_ENDED = f"""
 WITH old AS (
     SELECT tenant, id, number, sum(size) OVER (ORDER BY ended_at, number) - size AS freed_before FROM (
         SELECT tenant, id, number, size, ended_at FROM penstock.responses AS old
-        WHERE ended_at < $1 AND {_HAS_NO_NEXT} ORDER BY ended_at LIMIT $2
+        WHERE ended_at < $1 AND {_HAS_NO_NEXT} ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED
     ) AS oldest
 ), gone AS (
     DELETE FROM penstock.responses USING old
@@ -173,7 +175,7 @@ _DELETE_UNUSED = """
 WITH old AS (
     SELECT tenant, id, sum(size) OVER (ORDER BY changed_at, number) - size AS freed_before FROM (
         SELECT tenant, id, number, size, changed_at FROM penstock.conversations
-        WHERE changed_at < $1 ORDER BY changed_at LIMIT $2
+        WHERE changed_at < $1 ORDER BY changed_at LIMIT $2 FOR UPDATE SKIP LOCKED
     ) AS oldest
 ), gone AS (
     DELETE FROM penstock.conversations USING old
