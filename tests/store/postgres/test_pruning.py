@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import date
 from functools import partial
+from typing import TypeVar
 
-from penstock.store.contract import LOCAL, TIME_STEP, Store, StoredConversation
+from penstock.store.contract import LOCAL, TIME_STEP, Pruned, Store, StoredConversation
 from penstock.store.postgres import pruning, workers
+from penstock.store.postgres.address import address_of
+from penstock.store.postgres.connections import DEADLINE, DatabasePool, Job
 from penstock.store.postgres.pruning import add_partition, add_partitions, drop_logs, partitions
 from tests.store.builders import Clock, closed, complete_turn, events, opened, read
 from tests.store.ledger_records import NOON
 from tests.store.postgres.databases import connection_to, on_postgres, pool_of, rows, worker_on
 
 DAY = 86_400.0
+
+T = TypeVar("T")
 
 
 async def drop_partitions(url: str) -> None:
@@ -162,6 +168,34 @@ async def test_one_worker_prunes_at_a_time(url: str) -> None:
         assert await store.prune(older_than=2_000.0) == 0
         await other.execute("COMMIT")
         assert await store.prune(older_than=2_000.0) == 1
+
+
+class InterruptedPool(DatabasePool):
+    """Lets another worker prune whenever the size of the store has been measured."""
+
+    def __init__(self, url: str, other: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(address_of(url))
+        self._other = other
+
+    async def run(self, job: Job[T], *, seconds: float = DEADLINE) -> T:
+        found = await super().run(job, seconds=seconds)
+        await self._other()
+        return found
+
+
+@on_postgres
+async def test_workers_that_prune_at_once_delete_no_more_than_necessary(url: str) -> None:
+    clock = Clock()
+    async with worker_on(url, clock=clock) as store:
+        for number in range(40):
+            clock.now += 1
+            await complete_turn(store, f"resp_{number}")
+        most = (await store.stats()).bytes // 2
+        pool = InterruptedPool(url, partial(store.prune, older_than=0, most_bytes=most))
+        pruned = await pruning.prune(pool, older_than=0, most_bytes=most)
+        await pool.aclose()
+        assert pruned == Pruned(), "the other one has done it"
+        assert 0.9 * most < (await store.stats()).bytes <= most
 
 
 @on_postgres
