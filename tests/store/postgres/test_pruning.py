@@ -232,6 +232,21 @@ async def test_logs_that_an_earlier_version_is_dropping_are_no_failure(url: str)
 
 
 @on_postgres
+async def test_what_belongs_to_other_programs_does_not_count_towards_the_limit(url: str) -> None:
+    async with worker_on(url, clock=Clock(1_000.0)) as store, connection_to(url) as other:
+        await complete_turn(store, "resp_1")
+        used = (await store.stats()).bytes
+        text = "SELECT string_agg(md5(number::text), '') FROM generate_series(1, 100000) AS number"
+        await other.execute(f"CREATE SCHEMA other; CREATE TABLE other.notes AS {text}")
+        try:
+            assert (await store.stats()).bytes == used
+            assert await store.prune(older_than=0, most_bytes=used) == 0
+            assert await store.prune(older_than=0, most_bytes=used - 1) == 1
+        finally:
+            await other.execute("DROP SCHEMA other CASCADE")
+
+
+@on_postgres
 async def test_many_responses_are_deleted_with_everything_of_them(url: str) -> None:
     clock = Clock(1_000.0)
     async with worker_on(url, clock=clock) as store:
