@@ -403,8 +403,8 @@ class BufferedStore(Generic[Writer]):
 
     # Pruning
 
-    async def advance_time(self) -> float:
-        return await self._backend.advance_time(self._clock())
+    async def advance_time(self, *, every: float = 0.0) -> float | None:
+        return await self._backend.advance_time(self._clock(), every)
 
     async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
         return await self._backend.prune(older_than=older_than, most_bytes=most_bytes)

@@ -100,6 +100,7 @@ class MemoryStore(MemoryLedger):
         self._bytes = 0
         self._time = clock()
         """The time from which ages are measured."""
+        self._advanced_at = -math.inf
 
     def _find(self, tenant: str, id: str) -> TurnBuffer | None:
         running = self._running.get(id)
@@ -336,8 +337,11 @@ class MemoryStore(MemoryLedger):
 
     # Pruning
 
-    async def advance_time(self) -> float:
+    async def advance_time(self, *, every: float = 0.0) -> float | None:
         now = self._clock()
+        if 0 <= now - self._advanced_at < every:
+            return None
+        self._advanced_at = now
         self._time = next_store_time(self._time, now)
         return min(now, self._time)
 

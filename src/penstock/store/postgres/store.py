@@ -248,8 +248,8 @@ class PostgresBackend:
         await self._write_end(tenant, id)
         await self._pool.transact(partial(changes.remember, tenant=tenant, id=id, key=key, data=data))
 
-    async def advance_time(self, now: float) -> float:
-        return await self._pool.transact(partial(pruning.advance_time, now=now))
+    async def advance_time(self, now: float, every: float) -> float | None:
+        return await self._pool.transact(partial(pruning.advance_time, now=now, every=every))
 
     async def prune(self, *, older_than: float, most_bytes: int | None) -> int:
         pruned = await pruning.prune(self._pool, older_than=older_than, most_bytes=most_bytes)

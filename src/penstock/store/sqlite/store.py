@@ -171,8 +171,8 @@ class SqliteBackend:
         job = partial(workers.retire_key, tenant=tenant, key=key, worker=worker, data=data, until=until)
         await self._writer.do(job, is_synced=False)
 
-    async def advance_time(self, now: float) -> float:
-        return await self._writer.do(partial(advance_time, now=now))
+    async def advance_time(self, now: float, every: float) -> float | None:
+        return await self._writer.do(partial(advance_time, now=now, every=every))
 
     async def prune(self, *, older_than: float, most_bytes: int | None) -> int:
         return await prune(self._writer, older_than=older_than, most_bytes=most_bytes)
