@@ -272,6 +272,25 @@ async def test_a_reader_at_the_worker_that_lost_a_turn_gets_its_end(
     assert not await first.close("resp_1", closed("resp_1", "out_1"), patience=30)
 
 
+@for_two_workers
+async def test_the_logs_of_two_workers_that_ended_a_turn_are_not_mixed(
+    first: SharedStore, second: SharedStore
+) -> None:
+    await first.open(opened("resp_1"), patience=30)
+    first.log("resp_1", events(0, 3))
+    await first.settle("resp_1")
+    with patch.object(first._writer, "_start_in"):  # it is cut off from the store
+        first.log("resp_1", events(3, 9))
+        assert not await first.close("resp_1", closed("resp_1"), patience=0)
+        await stop_renewing(first)
+        await until(lambda: is_status(second, "failed"))
+        assert await first.events_so_far(LOCAL, "resp_1") == events(0, 9)
+        assert await read(first, "resp_1") == events(0, 9)
+    log = await read(second, "resp_1")
+    assert log[:3] == events(0, 3)
+    assert code_of(log) == "worker_lost"
+
+
 async def is_status(store: SharedStore, status: str) -> bool:
     return await status_of(store) == status
 

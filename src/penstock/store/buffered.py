@@ -223,11 +223,13 @@ class BufferedStore(Generic[Writer]):
         running = self._turn(tenant, id)
         while True:
             # An event is either written or in memory: older events are written.
-            if running is None or after < running.stored_sequence:
+            if running is None:
                 some = await self._backend.events(tenant, id, after)
-                if not some and running is None:
+                if not some:
                     return
-                if not some and running is not None:  # It was deleted in the meantime.
+            elif after < running.stored_sequence:
+                some = running.written(await self._backend.events(tenant, id, after))
+                if not some:  # It was deleted in the meantime.
                     after = running.stored_sequence
             elif not (some := running.events_after(after)):
                 if running.finished.is_set():
@@ -239,8 +241,10 @@ class BufferedStore(Generic[Writer]):
 
     async def events_so_far(self, tenant: str, id: str) -> list[LoggedEvent]:
         running = self._turn(tenant, id)
-        unwritten = running.events[:] if running is not None else []  # a write may finish meanwhile
-        found = await self._stored_log(tenant, id)
+        if running is None:
+            return await self._stored_log(tenant, id)
+        unwritten = running.events[:]  # a write may finish meanwhile
+        found = running.written(await self._stored_log(tenant, id))
         last = found[-1].sequence if found else -1
         return found + [event for event in unwritten if event.sequence > last]
 

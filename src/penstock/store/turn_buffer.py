@@ -214,6 +214,11 @@ class TurnBuffer:
         begin = bisect_right(self.events, sequence, key=_sequence)
         return self.events[begin : begin + _STEP]
 
+    def written(self, log: list[LoggedEvent]) -> list[LoggedEvent]:
+        """Return the part of a stored log that this buffer has written. The rest is here as well, or another
+        worker has written it: that one took the turn over, and its log goes on differently."""
+        return log[: bisect_right(log, self.stored_sequence, key=_sequence)]
+
     def item(self, id: str, *, is_output: bool) -> StoredItem | None:
         return (self._output if is_output else self._input).get(id)
 
