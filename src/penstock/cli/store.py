@@ -331,7 +331,35 @@ def _import(options: argparse.Namespace, terminal: Terminal) -> int:
     terminal.line(f"imported {_imported(done)} into {terminal.clean(location_of(place))}")
     if done.known:
         terminal.line(f"{counted(done.known, 'record')} of the file {_were(done.known)} there already")
+    _import_secret(Path(options.file), str(place), terminal)
     return OK
+
+
+def _import_secret(file: Path, url: str, terminal: Terminal) -> None:
+    """Move what opens the `encrypted_content` that clients hold, and say what is left to do."""
+    from penstock.errors import ConfigError
+    from penstock.gateway.history.sealing import FILE, SECRET, SHARED_NAME, secret_in
+    from penstock.store import import_secret
+
+    try:
+        secret = secret_in(file.expanduser().resolve().parent)
+    except ConfigError as error:
+        raise UsageError(f"everything else was imported, but {error}. Repeat the command then") from None
+    if secret and import_secret(SHARED_NAME, secret, url):
+        terminal.line(f"{FILE} was moved as well: gateways of the database seal encrypted_content with it")
+    elif secret:
+        terminal.line(
+            f"{FILE} was added, to open encrypted_content that was sealed with it; the database had a secret "
+            "of its own already, and gateways go on sealing with that. Restart those that are running"
+        )
+    if os.environ.get(SECRET, "").strip():
+        terminal.line(f"{SECRET} is set here: set it to the same text for every gateway of the database")
+    elif not secret:
+        terminal.note(
+            f"there is no {FILE} next to the file, so encrypted_content that clients hold cannot be opened, "
+            f"unless the old gateway had its secret in {SECRET}: then set it to the same text for every "
+            f"gateway of the database. If you have {FILE}, copy it next to the file and repeat the command"
+        )
 
 
 def _show_imported(done: Imported) -> None:

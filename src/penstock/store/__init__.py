@@ -133,6 +133,14 @@ def import_file(file: Path, url: str, progress: Callable[[Imported], None]) -> I
         return import_store(source, url, progress)
 
 
+def import_secret(name: str, secret: str, url: str) -> bool:
+    """Add a secret of an imported store to those that the workers of a database share; return whether it is
+    the one in use. If the database had another one, that remains in use."""
+    from penstock.store.postgres.importing import add_secret_to
+
+    return add_secret_to(url, name, secret.encode())
+
+
 def bounded_memory(*, most_bytes: int, most_responses: int, clock: Clock = time.time) -> Store:
     """Return an in-memory store with limits of its own."""
     from penstock.store.memory import MemoryStore

@@ -93,9 +93,9 @@ class Backend(KeyBackend, Protocol):
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None: ...
 
-    async def shared_secret(self, name: str, candidate: bytes) -> bytes:
-        """Return the secret that all workers share under this name: `candidate`, if there was none; empty if
-        the store keeps no secrets."""
+    async def shared_secrets(self, name: str, candidate: bytes) -> list[bytes]:
+        """Return the secrets that all workers share under this name, the one in use first: `candidate`, if
+        there was none; empty if the store keeps no secrets."""
 
     async def advance_time(self, now: float) -> float: ...
 

@@ -171,8 +171,8 @@ class BufferedStore(Generic[Writer]):
                 log_lost(running.opened.id, "given_up", "is lost: too much data is waiting to be written")
                 self._writer.lose(running)
 
-    async def shared_secret(self, name: str, candidate: str) -> str:
-        return (await self._backend.shared_secret(name, candidate.encode())).decode()
+    async def shared_secrets(self, name: str, candidate: str) -> list[str]:
+        return [each.decode() for each in await self._backend.shared_secrets(name, candidate.encode())]
 
     @property
     def is_unavailable(self) -> bool:

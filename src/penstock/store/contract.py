@@ -208,9 +208,10 @@ class Store(Ledger, Protocol):
         """Return the time that the store uses. Workers that share a database all use its clock, so a time
         that they compare should come from here."""
 
-    async def shared_secret(self, name: str, candidate: str) -> str:
-        """Return the secret that all workers of a database share under this name: `candidate`, if there was
-        none. Empty if the store is not a database: then a file has the secret."""
+    async def shared_secrets(self, name: str, candidate: str) -> list[str]:
+        """Return the secrets that all workers of a database share under this name. The first is in use:
+        `candidate`, if there was none. The others came with imported stores. Empty if the store is not a
+        database: then a file has the secret."""
 
     @property
     def is_unavailable(self) -> bool:

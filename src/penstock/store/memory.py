@@ -161,8 +161,8 @@ class MemoryStore(MemoryLedger):
     def clock(self) -> Callable[[], float]:
         return self._clock
 
-    async def shared_secret(self, name: str, candidate: str) -> str:  # noqa: ARG002
-        return ""
+    async def shared_secrets(self, name: str, candidate: str) -> list[str]:  # noqa: ARG002
+        return []
 
     @property
     def is_unavailable(self) -> bool:

@@ -255,9 +255,8 @@ class PostgresBackend:
         pruned = await pruning.prune(self._pool, older_than=older_than, most_bytes=most_bytes)
         return pruned.responses
 
-    async def shared_secret(self, name: str, candidate: bytes) -> bytes:
-        """Return the secret of this name that all workers share; `candidate` if there was none."""
-        return await self._pool.transact(partial(workers.shared_secret, name=name, candidate=candidate))
+    async def shared_secrets(self, name: str, candidate: bytes) -> list[bytes]:
+        return await self._pool.transact(partial(workers.shared_secrets, name=name, candidate=candidate))
 
     # The ledger
 

@@ -6,6 +6,7 @@ Leases are measured by the clock of the database. A turn belongs to whoever has 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -72,6 +73,11 @@ WHERE tenant = $1 AND key = $2 AND worker = $3
 _UNFINISHED = f"""
 SELECT {ledger.NAMES} FROM penstock.turns WHERE ended_at IS NULL AND NOT {_IS_ALIVE}
 AND NOT EXISTS (SELECT FROM penstock.running WHERE running.tenant = turns.tenant AND running.id = turns.id)
+"""
+_ADD_SECRET = "INSERT INTO penstock.secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+_SECRETS = """
+SELECT value FROM penstock.secrets WHERE name = $1 OR left(name, length($1) + 1) = $1 || '.'
+ORDER BY name <> $1, name
 """
 _FORGET = """
 DELETE FROM penstock.workers WHERE lease_until < clock_timestamp()
@@ -224,8 +230,16 @@ async def retire(
 # Secrets
 
 
-async def shared_secret(connection: DatabaseConnection, name: str, candidate: bytes) -> bytes:
-    """Return the secret of this name, which all workers share; `candidate` if there was none."""
-    query = "INSERT INTO penstock.secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
-    await connection.execute(query, name, candidate)
-    return bytes(await connection.fetchval("SELECT value FROM penstock.secrets WHERE name = $1", name))
+async def shared_secrets(connection: DatabaseConnection, name: str, candidate: bytes) -> list[bytes]:
+    """Return the secrets of this name, which all workers share: first the one in use, which is `candidate` if
+    there was none, then those of imported stores."""
+    await connection.execute(_ADD_SECRET, name, candidate)
+    return [bytes(value) for (value,) in await connection.fetch(_SECRETS, name)]
+
+
+async def add_secret(connection: DatabaseConnection, name: str, secret: bytes) -> bool:
+    """Keep the secret of an imported store; return whether it is the one in use: only if there was none."""
+    known = await shared_secrets(connection, name, secret)
+    if secret not in known:
+        await connection.execute(_ADD_SECRET, f"{name}.{sha256(secret).hexdigest()}", secret)
+    return known[0] == secret

@@ -153,8 +153,8 @@ class SqliteBackend:
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
         await self._writer.do(partial(statements.remember, tenant=tenant, id=id, key=key, data=data))
 
-    async def shared_secret(self, name: str, candidate: bytes) -> bytes:  # noqa: ARG002 - a file has it
-        return b""
+    async def shared_secrets(self, name: str, candidate: bytes) -> list[bytes]:  # noqa: ARG002 - a file has it
+        return []
 
     # A key that the disk does not have after a power cut could be used twice.
 
