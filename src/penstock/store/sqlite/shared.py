@@ -32,25 +32,41 @@ from penstock.store.sqlite.file import (
 )
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.reader_pool import ReaderPool
-from penstock.store.sqlite.socket_bus import SocketBus, bus_folder, clear_folder
+from penstock.store.sqlite.socket_bus import SocketBus, bus_folder, clear_folder, remove_folder
 from penstock.store.sqlite.store import SqliteBackend
 from penstock.store.sqlite.writer import SqliteWriter
 
 
+class HeldFile:
+    """A file that workers of this machine share."""
+
+    def __init__(self, lock: FileLock, folder: Path) -> None:
+        self._lock, self._folder = lock, folder
+
+    def release(self) -> None:
+        """Let others have the file, and remove the folder of the workers' sockets. Workers that were killed
+        have left theirs; one that still ends loses no more than messages."""
+        with suppress(StoreError):
+            clear_folder(self._folder)
+            remove_folder(self._folder)
+        self._lock.release()
+
+
 def hold_file(
     path: str | Path, *, clock: Callable[[], float] = time.time, busy_ms: int = BUSY_MS
-) -> FileLock:
+) -> HeldFile:
     """Prepare a file for workers, and hold its lock for them; raise `StoreError` if that is not possible.
     Turns that were running when an earlier process died are ended as failed (ask G8)."""
     file = Path(path).expanduser().resolve()
     lock, connection = open_file(file, busy_ms, clock)
     connection.close()
+    folder = bus_folder(file)
     try:
-        clear_folder(bus_folder(file))
+        clear_folder(folder)
     except BaseException:
         lock.release()
         raise
-    return lock
+    return HeldFile(lock, folder)
 
 
 async def open_shared_sqlite_store(
