@@ -205,6 +205,29 @@ async def test_a_host_that_fails_to_start_a_turn_lets_it_end(first: SharedStore,
 
 
 @for_two_workers
+async def test_work_is_handed_over_when_the_store_can_be_reached_again(
+    first: SharedStore, second: SharedStore
+) -> None:
+    second.attach(host := NotingHost())
+    await first.open(BACKGROUND, patience=30)
+    backend = backend_of(first)
+    hand_over, failures = backend.hand_over, 0
+
+    async def fail(token: str) -> None:
+        nonlocal failures
+        failures += 1
+        if failures < 20:  # for longer than a lease
+            raise StoreError(StoreError.IO, "the store could not be written")
+        await hand_over(token)
+
+    backend.hand_over = fail  # type: ignore[method-assign]
+    await first.hand_over("resp_1")
+    assert failures == 1
+    await until(lambda: bool(host.started))
+    assert failures == 20
+
+
+@for_two_workers
 async def test_a_started_turn_continues_its_log(first: SharedStore, second: SharedStore) -> None:
     host = NotingHost()
     second.attach(host)

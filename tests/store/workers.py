@@ -35,7 +35,8 @@ OpenWorker = Callable[[], Awaitable[SharedStore]]
 class NotingHost:
     """Notes what the store asks of a worker."""
 
-    def __init__(self, *, can_start: bool = True) -> None:
+    def __init__(self, *, can_start: bool = True, is_draining: bool = False) -> None:
+        self.is_draining = is_draining
         self.cancelled: list[str] = []
         self.lost: list[str] = []
         self.follows: list[tuple[str, bool]] = []

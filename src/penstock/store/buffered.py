@@ -193,6 +193,9 @@ class BufferedStore(Generic[Writer]):
     async def start(self, id: str) -> bool:
         return id in self._turns
 
+    async def hand_over(self, id: str) -> bool:  # noqa: ARG002 - there is no other worker
+        return False
+
     async def cancel(self, tenant: str, id: str) -> bool:  # noqa: ARG002 - no other worker runs it
         return False
 

@@ -180,6 +180,10 @@ class HeldKey(Struct, frozen=True):
 class TurnHost(Protocol):
     """Runs the turns of a store in this process; the store calls it on the event loop."""
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether this process stops: other workers start turns then."""
+
     def cancel(self, tenant: str, id: str) -> None:
         """Cancel a turn of this worker: another worker was asked to."""
 
@@ -191,7 +195,7 @@ class TurnHost(Protocol):
         """Note whether clients of other workers follow a turn of this worker."""
 
     async def start(self, turn: Opened, last_sequence: int) -> bool:
-        """Run a background turn that was stored by a worker that died before it called an upstream.
+        """Run a background turn that was stored by a worker that ended before it called an upstream.
         `last_sequence` is the last event in its log. Return False if that is not possible: the turn then ends
         as failed."""
 
@@ -271,6 +275,10 @@ class Store(Ledger, Protocol):
         """Record that the upstream of a background turn may be called from now on: if its worker dies, it is
         not started again. Return False if another worker has taken the turn over. Raise `StoreError` if that
         cannot be recorded."""
+
+    async def hand_over(self, id: str) -> bool:
+        """Leave a background turn that was not started to another worker, or to the next one that opens the
+        store: nothing of it is written here any more. Return False if the store has no workers."""
 
     async def cancel(self, tenant: str, id: str) -> bool:
         """Ask the worker that runs a turn to cancel it; return False if no other worker runs it. The end of

@@ -183,6 +183,9 @@ class MemoryStore(MemoryLedger):
     async def start(self, id: str) -> bool:
         return id in self._running
 
+    async def hand_over(self, id: str) -> bool:  # noqa: ARG002
+        return False
+
     async def cancel(self, tenant: str, id: str) -> bool:  # noqa: ARG002 - no other worker runs it
         return False
 

@@ -110,7 +110,7 @@ class TurnBuffer:
         self.is_lost = False
         """What is not in the file yet will never be."""
         self.is_taken_over = False
-        """Another worker has ended it, or runs it."""
+        """Another worker has ended it, or runs it, or will start it."""
         self.lost_end: int | None = None
         """The number of its terminal event, if it ended here and was taken over before that was stored."""
         self.size = size_of(opened)

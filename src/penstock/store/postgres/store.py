@@ -299,11 +299,12 @@ class PostgresBackend:
     async def claimed(self, worker: str) -> list[ClaimedTurn]:
         return await self._pool.run(partial(workers.claimed, worker=worker))
 
-    async def claim_orphans(self, worker: str, most: int) -> list[Orphan]:
+    async def claim_orphans(self, worker: str, most: int, *, only_started: bool = False) -> list[Orphan]:
         known = [*self._writer.turns]
-        if not await self._pool.run(partial(workers.has_orphans, worker=worker, known=known)):
+        find = partial(workers.has_orphans, worker=worker, known=known, only_started=only_started)
+        if not await self._pool.run(find):
             return []
-        job = partial(workers.claim_orphans, worker=worker, known=known, most=most)
+        job = partial(workers.claim_orphans, worker=worker, known=known, most=most, only_started=only_started)
         found = await self._pool.transact(job)
         refused = [each for each in found if (each.turn.tenant, each.turn.id) in {*self._discarded.values()}]
         for orphan in refused:
@@ -331,6 +332,9 @@ class PostgresBackend:
 
     async def disown(self, token: str) -> None:
         await self._pool.transact(partial(workers.disown, token=token), is_synced=False)
+
+    async def hand_over(self, token: str) -> None:
+        await self._pool.transact(partial(workers.hand_over, token=token))
 
     async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> HeldKey | None:
         job = partial(workers.hold, tenant=tenant, key=key, worker=worker, data=data)

@@ -28,16 +28,15 @@ _IS_ALIVE = (
     "EXISTS (SELECT FROM penstock.workers WHERE workers.id = worker AND lease_until > clock_timestamp())"
 )
 # A turn of this worker that it does not have in memory was given up: nobody else will end it.
-_HAS_ORPHANS = f"""
-SELECT EXISTS (
-    SELECT FROM penstock.running WHERE NOT {_IS_ALIVE}
-    OR (worker = $1 AND NOT id = ANY($2::text[]) AND started_at < clock_timestamp() - interval '1 minute')
-)
+_IS_ORPHAN = f"""
+is_started >= $3 AND (NOT {_IS_ALIVE} OR (
+    worker = $1 AND NOT id = ANY($2::text[]) AND started_at < clock_timestamp() - interval '1 minute'
+))
 """
+_HAS_ORPHANS = f"SELECT EXISTS (SELECT FROM penstock.running WHERE {_IS_ORPHAN})"
 _ORPHANS = f"""
-SELECT tenant, id, response, is_started FROM penstock.running WHERE NOT {_IS_ALIVE}
-OR (worker = $1 AND NOT id = ANY($2::text[]) AND started_at < clock_timestamp() - interval '1 minute')
-ORDER BY started_at LIMIT $3 FOR UPDATE SKIP LOCKED
+SELECT tenant, id, response, is_started FROM penstock.running WHERE {_IS_ORPHAN}
+ORDER BY started_at LIMIT $4 FOR UPDATE SKIP LOCKED
 """
 _CLAIM = """
 UPDATE penstock.running SET worker = $1, token = given.token
@@ -140,19 +139,32 @@ async def disown(connection: DatabaseConnection, token: str) -> None:
     await connection.execute(query, token)
 
 
+async def hand_over(connection: DatabaseConnection, token: str) -> None:
+    """Give up a turn that this worker has not started."""
+    query = "UPDATE penstock.running SET worker = '' WHERE token = $1 AND NOT is_started"
+    await connection.execute(query, token)
+
+
 # Orphans
 
 
-async def has_orphans(connection: DatabaseConnection, worker: str, known: Sequence[str]) -> bool:
-    return bool(await connection.fetchval(_HAS_ORPHANS, worker, [storable(id) for id in known]))
+async def has_orphans(
+    connection: DatabaseConnection, worker: str, known: Sequence[str], *, only_started: bool = False
+) -> bool:
+    return bool(await connection.fetchval(_HAS_ORPHANS, worker, [*map(storable, known)], only_started))
 
 
 async def claim_orphans(
-    connection: DatabaseConnection, worker: str, known: Sequence[str], most: int
+    connection: DatabaseConnection,
+    worker: str,
+    known: Sequence[str],
+    most: int,
+    *,
+    only_started: bool = False,
 ) -> list[Orphan]:
     """Take over turns whose worker is dead, except those that another worker is taking over at this moment.
     `known` are the turns that this worker has in memory."""
-    rows = await connection.fetch(_ORPHANS, worker, [storable(id) for id in known], most)
+    rows = await connection.fetch(_ORPHANS, worker, [*map(storable, known)], only_started, most)
     if not rows:
         return []
     tokens = [uuid4().hex for _ in rows]
