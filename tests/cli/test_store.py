@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.store import hold_store
 from penstock.store.contract import Trace
 from tests.cli.running import Result, penstock, start
 from tests.stored_turns import ANSWER, BEGIN, PROMPT, Turn, log, make_store, request, trace
@@ -129,6 +130,18 @@ def test_a_dry_run_deletes_nothing(store: Path) -> None:
     assert "over the limit" in result.stdout
     assert "within the limit" in run("prune", store, "--max-size", "1GB", "--dry-run").stdout
     assert lines(run("stats", store, "--json"))[0]["responses"] == 4
+
+
+def test_nothing_is_queued_in_the_store_of_a_gateway_of_one_process(store: Path) -> None:
+    result = run("fail-queued", store)
+    assert (result.returncode, result.stdout) == (0, "no background response was waiting to be started\n")
+
+
+def test_what_is_queued_is_not_failed_while_a_gateway_uses_the_file(store: Path) -> None:
+    with hold_store(store):
+        result = run("fail-queued", store)
+    assert result.returncode == 2
+    assert "a gateway uses this store" in result.stderr
 
 
 def test_an_option_of_another_action_is_refused(store: Path) -> None:

@@ -1,4 +1,4 @@
-"""`penstock store`: statistics, pruning, export and moving of a gateway's store."""
+"""`penstock store`: statistics, pruning, export, restoring and moving of a gateway's store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Act = Callable[[StoreArchive], int]
     Add = Callable[..., object]
 
-_USAGE = "penstock store stats|prune|export|migrate|import [options]"
+_USAGE = "penstock store stats|prune|export|fail-queued|migrate|import [options]"
 
 _DESCRIPTION = """\
 Manage the file or the database in which gateways store responses. They may be
@@ -38,6 +38,7 @@ examples:
   penstock store export -o store.jsonl      everything, with conversations
   penstock store export --since 12h | jq -r 'select(.status == "failed").id'
   penstock store export resp_abc            one response, with its events
+  penstock store fail-queued                after restoring a backup
   penstock store migrate --store postgresql://HOST/DATABASE
   penstock store import responses.sqlite --store postgresql://HOST/DATABASE
 
@@ -287,10 +288,46 @@ def _output(name: str | None, store_files: Sequence[Path], terminal: Terminal) -
         yield file
 
 
+# Restored backups
+
+
+def _fail_queued_options(add: Add) -> None:
+    """Add none."""
+
+
+def _fail_queued(options: argparse.Namespace, terminal: Terminal) -> Act:
+    from penstock.store import is_in_use, location_of
+
+    place = store_place(options)
+    if is_in_use(place):
+        raise UsageError(
+            f"{location_of(place)}: a gateway uses this store, and starts what is queued; stop it first"
+        )
+    return lambda archive: _print_failed(archive.fail_queued(), terminal)
+
+
+def _print_failed(count: int, terminal: Terminal) -> int:
+    if count:
+        responses = counted(count, "background response")
+        terminal.line(f"{responses} will not be started; the next gateway ends {_them(count)} as failed")
+    else:
+        terminal.line("no background response was waiting to be started")
+    return OK
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
+
+
 _ACTIONS: dict[str, tuple[str, Callable[[Add], None], Callable[[argparse.Namespace, Terminal], Act]]] = {
     "stats": ("count responses, items, events and bytes", _stats_options, _stats),
     "prune": ("delete old responses, or shrink the store", _prune_options, _prune),
     "export": ("print responses and conversations, one JSON object per line", _export_options, _export),
+    "fail-queued": (
+        "let background responses that have not started end as failed",
+        _fail_queued_options,
+        _fail_queued,
+    ),
 }
 """Each action: its summary, a function that adds its options, and one that prepares it from the options."""
 

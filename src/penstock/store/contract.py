@@ -470,6 +470,10 @@ class StoreArchive(LedgerArchive, Protocol):
 
     def stats(self) -> ArchiveStats: ...
 
+    def fail_queued(self) -> int:
+        """Let background turns that have not started end as failed when a gateway opens the store, instead of
+        being started; return their number. No gateway may be using the store."""
+
     def time(self, now: float) -> float:
         """Return the time from which ages are measured: the clock, unless the store's own is far behind."""
 

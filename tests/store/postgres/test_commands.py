@@ -11,14 +11,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from penstock.application import open_app
 from penstock.gateway.history.sealing import FILE, SECRET, Sealer
 from penstock.gateway.settings import Settings
 from penstock.store.contract import LOCAL
 from penstock.store.sqlite.store import open_sqlite_store
-from tests.store.builders import complete_turn, events
+from tests.store.builders import complete_turn, events, opened
 from tests.store.ledger_records import ended, started
-from tests.store.postgres.databases import on_postgres, rows
+from tests.store.postgres.databases import on_postgres, rows, worker_on
 
 
 async def penstock(*arguments: str, status: int = 0, variables: Mapping[str, str] | None = None) -> str:
@@ -108,6 +110,17 @@ async def test_an_import_says_if_the_secret_is_not_with_the_file(url: str) -> No
         assert "set it to the same text for every gateway" in await penstock(*command, variables=variables)
         file.with_name(FILE).write_text("")
         assert "penstock.secret: is empty" in await penstock(*command, status=2)
+
+
+@on_postgres
+async def test_what_is_queued_is_not_failed_while_a_gateway_uses_the_database(url: str) -> None:
+    async with worker_on(url) as store:
+        await store.open(replace(opened("resp_1"), is_background=True), patience=30)
+        refused = await penstock("store", "fail-queued", "--store", url, status=2)
+        assert "a gateway uses this store" in refused
+    printed = await penstock("store", "fail-queued", "--store", url)
+    assert "1 background response will not be started; the next gateway ends it as failed" in printed
+    assert "no background response" in await penstock("store", "fail-queued", "--store", url)
 
 
 @on_postgres

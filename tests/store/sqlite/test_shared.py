@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
+from penstock.store import open_archive
 from penstock.store.contract import LOCAL, LoggedEvent
 from penstock.store.peers import PeerTimes
 from penstock.store.shared import SharedStore
@@ -228,6 +229,34 @@ def test_a_new_holder_leaves_what_had_not_started_to_its_workers(tmp_path: Path)
         asyncio.run(body())
         lock.release()
     asyncio.run(check_alone())
+
+
+def test_what_is_queued_in_a_restored_backup_ends_as_failed_after_the_command(tmp_path: Path) -> None:
+    """The original gateway may have started it after the backup was made."""
+    path = tmp_path / "store.db"
+
+    async def leave_turns() -> None:
+        async with worker(path) as store:
+            for id, is_background in (("resp_1", True), ("resp_2", True), ("resp_3", False)):
+                await store.open(replace(opened(id), is_background=is_background), patience=30)
+            assert await store.start("resp_2")
+
+    async def check() -> None:
+        async with worker(path) as store:
+            store.attach(host := NotingHost())
+            for id in ("resp_1", "resp_2", "resp_3"):
+                assert end_of(await read(store, id)) == "gateway_restarted"
+            assert not host.started
+
+    lock = hold_file(path)
+    asyncio.run(leave_turns())
+    lock.release()
+    for count in (1, 0):
+        with open_archive(path) as archive:
+            assert archive.fail_queued() == count
+    lock = hold_file(path)
+    asyncio.run(check())
+    lock.release()
 
 
 # Busy files

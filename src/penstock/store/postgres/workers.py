@@ -14,6 +14,7 @@ from penstock.store.backend import ClaimedTurn, Orphan
 from penstock.store.contract import HELD_KEY_SECONDS, HeldKey, Opened, StoredItem
 from penstock.store.packing import unpack_document
 from penstock.store.postgres import ledger
+from penstock.store.postgres.changes import count_of
 from penstock.store.postgres.connections import DatabaseConnection
 from penstock.store.postgres.queries import item_of
 from penstock.store.postgres.statements import OUTPUT
@@ -143,6 +144,12 @@ async def hand_over(connection: DatabaseConnection, token: str) -> None:
     """Give up a turn that this worker has not started."""
     query = "UPDATE penstock.running SET worker = '' WHERE token = $1 AND NOT is_started"
     await connection.execute(query, token)
+
+
+async def fail_queued(connection: DatabaseConnection) -> int:
+    """Let no worker start what has not started: it ends as failed."""
+    query = "UPDATE penstock.running SET is_started = true WHERE NOT is_started"
+    return count_of(await connection.execute(query))
 
 
 # Orphans

@@ -37,6 +37,7 @@ from penstock.store.sqlite.file import (
 )
 from penstock.store.sqlite.pruning import pruning_steps, store_time
 from penstock.store.sqlite.schema import STEPS, check
+from penstock.store.sqlite.workers import fail_queued
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -152,6 +153,10 @@ class SqliteArchive:
 
     def last_used(self) -> dict[str, float]:
         return self._run(ledger.last_used)
+
+    def fail_queued(self) -> int:
+        self._run(prepare_for_writing)
+        return self._run(_in_transaction, fail_queued)
 
     # Pruning
 

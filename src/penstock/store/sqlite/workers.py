@@ -105,6 +105,11 @@ def hand_over(connection: sqlite3.Connection, token: str) -> None:
     connection.execute("UPDATE running SET worker = '' WHERE token = ? AND NOT is_started", (token,))
 
 
+def fail_queued(connection: sqlite3.Connection) -> int:
+    """Let no worker start what has not started: it ends as failed."""
+    return connection.execute("UPDATE running SET is_started = 1 WHERE NOT is_started").rowcount
+
+
 # Keys
 
 
