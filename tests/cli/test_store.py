@@ -12,7 +12,7 @@ import pytest
 from penstock.gateway.config.file import find_config
 from penstock.gateway.config.options import ServeOptions, settings_from
 from penstock.store import hold_store
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 from tests.cli.running import Result, penstock, start
 from tests.stored_turns import ANSWER, BEGIN, PROMPT, Turn, log, make_store, request, trace
 

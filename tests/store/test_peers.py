@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, HeldKey, LoggedEvent, Opened
 from penstock.store.peers import PeerTimes
+from penstock.store.records import LOCAL, HeldKey, LoggedEvent, Opened
 from penstock.store.shared import SharedBackend, SharedStore
 from penstock.store.sqlite.shared import SharedSqliteBackend, hold_file, open_shared_sqlite_store
 from tests.store.builders import NO_DELAYS, closed, event, events, opened, read

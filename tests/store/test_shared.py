@@ -7,8 +7,8 @@ import asyncio
 import msgspec
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL, LoggedEvent, Opened, StoredConversation
 from penstock.store.ledger import KeyLimits, TurnFilter
+from penstock.store.records import LOCAL, LoggedEvent, Opened, StoredConversation
 from penstock.store.shared import SharedStore
 from tests.store.builders import closed, event, events, item_of, items, opened, read, recalled
 from tests.store.ledger_records import ended, started

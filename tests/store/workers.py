@@ -14,9 +14,9 @@ from typing import Any, cast
 import pytest
 
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import Opened
 from penstock.store.peers import PeerTimes
 from penstock.store.postgres.store import open_postgres_store
+from penstock.store.records import Opened
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing
 from penstock.store.sqlite.reader_pool import ReaderPool

@@ -17,7 +17,8 @@ from penstock.cli.terminal import Terminal, TerminalOutput
 from penstock.formatting import counted, format_size, format_time
 
 if TYPE_CHECKING:
-    from penstock.store.contract import ArchiveStats, Imported, Pruned, StoreArchive
+    from penstock.store.contract import StoreArchive
+    from penstock.store.records import ArchiveStats, Imported, Pruned
 
     Act = Callable[[StoreArchive], int]
     Add = Callable[..., object]

@@ -1,8 +1,9 @@
 """The store: responses, their items, their event logs, and conversations.
 
-Start at `contract`, the interface. `memory` implements it in memory, `sqlite` in a file, `postgres` in a
-database; `open_store` and `open_archive` choose between them. `keeper` writes a turn to a store while it
-runs, `turn_buffer` holds what is not written yet, `interrupted` ends turns whose process died.
+Start at `contract`, the interface, whose values are in `records`. `memory` implements it in memory,
+`sqlite` in a file, `postgres` in a database; `open_store` and `open_archive` choose between them. `keeper`
+writes a turn to a store while it runs, `turn_buffer` holds what is not written yet, `interrupted` ends turns
+whose process died.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from msgspec import Struct
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
-    from penstock.store.contract import Imported, Store, StoreArchive
+    from penstock.store.contract import Store, StoreArchive
+    from penstock.store.records import Imported
 
 Clock = Callable[[], float]
 T = TypeVar("T")

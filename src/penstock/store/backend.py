@@ -9,7 +9,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from penstock.store.contract import (
+from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
+from penstock.store.records import (
     HeldKey,
     LoggedEvent,
     Opened,
@@ -21,7 +22,6 @@ from penstock.store.contract import (
     StoredTurn,
     Trace,
 )
-from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 
 
 class KeyBackend(Protocol):

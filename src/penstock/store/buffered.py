@@ -16,7 +16,10 @@ from msgspec.structs import replace
 from penstock.errors import StoreError
 from penstock.store.backend import Backend
 from penstock.store.batch_writer import BatchWriter, log_lost
-from penstock.store.contract import (
+from penstock.store.contract import TurnHost
+from penstock.store.interrupted import end_interrupted
+from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
+from penstock.store.records import (
     RUNNING,
     Closed,
     HeldKey,
@@ -29,11 +32,8 @@ from penstock.store.contract import (
     StoredResponse,
     StoredTurn,
     Trace,
-    TurnHost,
     page_of,
 )
-from penstock.store.interrupted import end_interrupted
-from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, wait_briefly
 
 _PATIENCE = 0.25

@@ -13,7 +13,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import (
+from penstock.store.contract import TurnHost, next_store_time
+from penstock.store.memory_ledger import MemoryLedger
+from penstock.store.records import (
     Closed,
     HeldKey,
     LoggedEvent,
@@ -25,11 +27,8 @@ from penstock.store.contract import (
     StoredResponse,
     StoredTurn,
     Trace,
-    TurnHost,
-    next_store_time,
     page_of,
 )
-from penstock.store.memory_ledger import MemoryLedger
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, size_of_items
 
 MOST_BYTES = 256 * 1024 * 1024

@@ -18,8 +18,9 @@ from msgspec import Struct
 
 from penstock.errors import StoreError
 from penstock.store.backend import Orphan, WorkerBackend
-from penstock.store.contract import HeldKey, TurnHost
+from penstock.store.contract import TurnHost
 from penstock.store.news import Bus, Key, TurnNews
+from penstock.store.records import HeldKey
 from penstock.store.turn_buffer import TurnBuffer
 from penstock.stream.recovery import WORKER_LOST
 

@@ -17,18 +17,11 @@ from penstock.errors import StoreError
 from penstock.store.backend import Backend, Orphan, WorkerBackend
 from penstock.store.batch_writer import BatchWriter
 from penstock.store.buffered import BufferedStore, discarded_as_failed
-from penstock.store.contract import (
-    RUNNING,
-    HeldKey,
-    LoggedEvent,
-    Opened,
-    StoredResponse,
-    StoredTurn,
-    TurnHost,
-)
+from penstock.store.contract import TurnHost
 from penstock.store.interrupted import end_interrupted
 from penstock.store.news import Bus
 from penstock.store.peers import Peers, PeerTimes
+from penstock.store.records import RUNNING, HeldKey, LoggedEvent, Opened, StoredResponse, StoredTurn
 from penstock.store.turn_buffer import TurnBuffer
 from penstock.stream.recovery import WORKER_LOST
 

@@ -13,7 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.store.contract import Closed, LoggedEvent, Opened, StoredItem, StoredResponse, StoredTurn, Trace
+from penstock.store.records import (
+    Closed,
+    LoggedEvent,
+    Opened,
+    StoredItem,
+    StoredResponse,
+    StoredTurn,
+    Trace,
+)
 
 _STEP = 64
 """Events that a reader gets at a time: a reader that stops in between holds no more than these."""

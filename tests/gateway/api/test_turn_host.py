@@ -13,8 +13,8 @@ from penstock.errors import StoreError
 from penstock.gateway.api.turn_host import GatewayTurnHost
 from penstock.gateway.settings import Limits, Settings
 from penstock.gateway.turn.idempotency import fingerprint_of
-from penstock.store.contract import LOCAL, Opened, StoredItem
 from penstock.store.ledger import TurnFilter
+from penstock.store.records import LOCAL, Opened, StoredItem
 from tests.gateway.in_process import SLOW, Caller, call
 from tests.gateway.running import judge_stream
 from tests.gateway.two_workers import Worker, with_two_workers

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store import is_in_use, migrate_store, open_archive
-from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.ledger import TurnFilter
 from penstock.store.postgres.archive import PostgresArchive
+from penstock.store.records import LOCAL, StoredConversation
 from tests.store.builders import closed, complete_turn, events, items, opened, read, trace
 from tests.store.ledger_records import NOON, ended, started
 from tests.store.postgres.databases import on_postgres, rows, worker_on

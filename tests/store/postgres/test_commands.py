@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from penstock.application import open_app
 from penstock.gateway.history.sealing import FILE, SECRET, Sealer
 from penstock.gateway.settings import Settings
-from penstock.store.contract import LOCAL
+from penstock.store.records import LOCAL
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.builders import complete_turn, events, opened
 from tests.store.ledger_records import ended, started

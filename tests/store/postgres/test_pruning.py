@@ -6,9 +6,10 @@ import asyncio
 from datetime import date
 from functools import partial
 
-from penstock.store.contract import LOCAL, Store
+from penstock.store.contract import Store
 from penstock.store.postgres import pruning
 from penstock.store.postgres.pruning import add_partition, add_partitions, drop_logs, partitions
+from penstock.store.records import LOCAL
 from tests.store.builders import Clock, closed, complete_turn, events, opened, read
 from tests.store.ledger_records import NOON
 from tests.store.postgres.databases import connection_to, on_postgres, pool_of, rows, worker_on

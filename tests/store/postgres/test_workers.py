@@ -7,7 +7,7 @@ import asyncio
 from msgspec.structs import replace
 
 from penstock.store import import_secret
-from penstock.store.contract import LOCAL, HeldKey
+from penstock.store.records import LOCAL, HeldKey
 from tests.store.builders import closed, events, opened, read
 from tests.store.postgres.databases import backend_of, on_postgres, rows, worker_on
 from tests.store.workers import FAST, NotingHost, stop_renewing, until

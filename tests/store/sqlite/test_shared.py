@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store import open_archive
-from penstock.store.contract import LOCAL, LoggedEvent
 from penstock.store.peers import PeerTimes
+from penstock.store.records import LOCAL, LoggedEvent
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.file import is_locked, reading_connection
 from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from penstock.store.contract import HELD_KEY_SECONDS, LOCAL, HeldKey, Opened
+from penstock.store.records import HELD_KEY_SECONDS, LOCAL, HeldKey, Opened
 from penstock.store.sqlite import statements, workers
 from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing
 from penstock.store.sqlite.recent import append

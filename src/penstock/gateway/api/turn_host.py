@@ -21,7 +21,7 @@ from penstock.gateway.turn.stop_reasons import CANCELLED, TAKEN_OVER
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import parse, read
-from penstock.store.contract import LOCAL, Opened
+from penstock.store.records import LOCAL, Opened
 
 
 class GatewayTurnHost:

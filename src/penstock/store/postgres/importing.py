@@ -15,15 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import Protocol, TypeVar
 
-from penstock.store.contract import (
-    RUNNING,
-    ArchivedConversation,
-    Closed,
-    Imported,
-    Opened,
-    StoreArchive,
-    StoredResponse,
-)
+from penstock.store.contract import StoreArchive
 from penstock.store.interrupted import end_interrupted
 from penstock.store.ledger import INTERRUPTED, TurnFilter, TurnRecord
 from penstock.store.ledger_tables import interrupted
@@ -34,6 +26,14 @@ from penstock.store.postgres.connections import DatabaseConnection, DatabasePool
 from penstock.store.postgres.schema import migrate_database
 from penstock.store.postgres.statements import Writing, day_of, write_parts
 from penstock.store.postgres.text import storable
+from penstock.store.records import (
+    RUNNING,
+    ArchivedConversation,
+    Closed,
+    Imported,
+    Opened,
+    StoredResponse,
+)
 from penstock.store.turn_buffer import UnwrittenPart
 
 T = TypeVar("T")

@@ -18,18 +18,6 @@ from uuid import uuid4
 from penstock.errors import StoreError
 from penstock.store.backend import ClaimedTurn, Orphan
 from penstock.store.batch_writer import Outcome, WriteLimits
-from penstock.store.contract import (
-    HeldKey,
-    LoggedEvent,
-    Opened,
-    Page,
-    Stats,
-    StoredConversation,
-    StoredItem,
-    StoredResponse,
-    StoredTurn,
-    Trace,
-)
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.news import Bus
 from penstock.store.peers import PeerTimes
@@ -41,6 +29,18 @@ from penstock.store.postgres.connections import DatabasePool, Job
 from penstock.store.postgres.schema import migrate_database
 from penstock.store.postgres.statements import Writing, day_of, write_parts
 from penstock.store.postgres.writer import PostgresWriter
+from penstock.store.records import (
+    HeldKey,
+    LoggedEvent,
+    Opened,
+    Page,
+    Stats,
+    StoredConversation,
+    StoredItem,
+    StoredResponse,
+    StoredTurn,
+    Trace,
+)
 from penstock.store.redis_bus import RedisBus
 from penstock.store.shared import SharedStore
 from penstock.store.turn_buffer import UnwrittenPart

@@ -11,7 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 from penstock.store.backend import ClaimedTurn, Orphan
-from penstock.store.contract import HELD_KEY_SECONDS, HeldKey, Opened, StoredItem
 from penstock.store.packing import unpack_document
 from penstock.store.postgres import ledger
 from penstock.store.postgres.changes import count_of
@@ -19,6 +18,7 @@ from penstock.store.postgres.connections import DatabaseConnection
 from penstock.store.postgres.queries import item_of
 from penstock.store.postgres.statements import OUTPUT
 from penstock.store.postgres.text import indexable, original, original_or_none, storable
+from penstock.store.records import HELD_KEY_SECONDS, HeldKey, Opened, StoredItem
 
 _RENEW = """
 INSERT INTO penstock.workers (id, lease_until) VALUES ($1, clock_timestamp() + make_interval(secs => $2))

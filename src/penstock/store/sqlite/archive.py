@@ -14,8 +14,10 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from penstock.errors import StoreError
-from penstock.store.contract import (
-    TIME_STEP,
+from penstock.store.contract import TIME_STEP
+from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
+from penstock.store.packing import item_of
+from penstock.store.records import (
     ArchivedConversation,
     ArchiveStats,
     LoggedEvent,
@@ -25,8 +27,6 @@ from penstock.store.contract import (
     StoredResponse,
     Trace,
 )
-from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
-from penstock.store.packing import item_of
 from penstock.store.sqlite import ledger, queries
 from penstock.store.sqlite.file import (
     BUSY_MS,

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from penstock.errors import StoreError
-from penstock.store.contract import Closed, Opened, StoredConversation, StoredItem
 from penstock.store.interrupted import end_interrupted
 from penstock.store.packing import item_of, pack_document, pack_traces
+from penstock.store.records import Closed, Opened, StoredConversation, StoredItem
 from penstock.store.sqlite.queries import all_events
 from penstock.store.sqlite.recent import append
 from penstock.store.sqlite.workers import UNCLAIMED, TurnClaim, claim_new, number_claimed, release

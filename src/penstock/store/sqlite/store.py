@@ -16,7 +16,8 @@ from uuid import uuid4
 
 from penstock.store.batch_writer import WriteLimits
 from penstock.store.buffered import BufferedStore
-from penstock.store.contract import (
+from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
+from penstock.store.records import (
     HeldKey,
     LoggedEvent,
     Opened,
@@ -28,7 +29,6 @@ from penstock.store.contract import (
     StoredTurn,
     Trace,
 )
-from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.sqlite import ledger, queries, statements, workers
 from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file

@@ -13,8 +13,8 @@ from uuid import uuid4
 from msgspec import Struct
 
 from penstock.store.backend import ClaimedTurn, Orphan
-from penstock.store.contract import HELD_KEY_SECONDS, HeldKey, Opened
 from penstock.store.packing import item_of, unpack_document
+from penstock.store.records import HELD_KEY_SECONDS, HeldKey, Opened
 
 clock = time.monotonic
 
