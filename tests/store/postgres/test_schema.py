@@ -40,7 +40,7 @@ async def test_processes_that_start_together_apply_each_step_once(url: str) -> N
         with multiprocessing.get_context("spawn").Pool(4) as processes:
             return processes.map(_migrate_in_process, [url] * 4)
 
-    assert sorted(await loop.run_in_executor(None, run)) == [0, 0, 0, len(STEPS)]
+    assert sum(await loop.run_in_executor(None, run)) == len(STEPS)
 
 
 @on_postgres
