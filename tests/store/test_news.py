@@ -12,8 +12,8 @@ import pytest
 
 from penstock.store import news
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import LOCAL, LoggedEvent
 from penstock.store.news import FollowedTurn, WorkerMessage
+from penstock.store.records import LOCAL, LoggedEvent
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.shared import hold_file
 from tests.store.builders import NO_DELAYS, closed, event, events, opened, read

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, HeldKey, LoggedEvent, Opened
 from penstock.store.peers import PeerTimes
+from penstock.store.records import LOCAL, HeldKey, LoggedEvent, Opened
 from penstock.store.shared import SharedBackend, SharedStore
 from penstock.store.sqlite.shared import SharedSqliteBackend, hold_file, open_shared_sqlite_store
 from tests.store.builders import NO_DELAYS, closed, event, events, opened, read
@@ -202,6 +202,29 @@ async def test_a_host_that_fails_to_start_a_turn_lets_it_end(first: SharedStore,
     await stop_renewing(first)
     log = await read(second, "resp_1")
     assert code_of(log) == "worker_lost"
+
+
+@for_two_workers
+async def test_work_is_handed_over_when_the_store_can_be_reached_again(
+    first: SharedStore, second: SharedStore
+) -> None:
+    second.attach(host := NotingHost())
+    await first.open(BACKGROUND, patience=30)
+    backend = backend_of(first)
+    hand_over, failures = backend.hand_over, 0
+
+    async def fail(token: str) -> None:
+        nonlocal failures
+        failures += 1
+        if failures < 20:  # for longer than a lease
+            raise StoreError(StoreError.IO, "the store could not be written")
+        await hand_over(token)
+
+    backend.hand_over = fail  # type: ignore[method-assign]
+    await first.hand_over("resp_1")
+    assert failures == 1
+    await until(lambda: bool(host.started))
+    assert failures == 20
 
 
 @for_two_workers

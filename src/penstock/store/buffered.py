@@ -16,7 +16,10 @@ from msgspec.structs import replace
 from penstock.errors import StoreError
 from penstock.store.backend import Backend
 from penstock.store.batch_writer import BatchWriter, log_lost
-from penstock.store.contract import (
+from penstock.store.contract import TurnHost
+from penstock.store.interrupted import end_interrupted
+from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
+from penstock.store.records import (
     RUNNING,
     Closed,
     HeldKey,
@@ -29,11 +32,8 @@ from penstock.store.contract import (
     StoredResponse,
     StoredTurn,
     Trace,
-    TurnHost,
     page_of,
 )
-from penstock.store.interrupted import end_interrupted
-from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, wait_briefly
 
 _PATIENCE = 0.25
@@ -171,8 +171,8 @@ class BufferedStore(Generic[Writer]):
                 log_lost(running.opened.id, "given_up", "is lost: too much data is waiting to be written")
                 self._writer.lose(running)
 
-    async def shared_secret(self, name: str, candidate: str) -> str:
-        return (await self._backend.shared_secret(name, candidate.encode())).decode()
+    async def shared_secrets(self, name: str, candidate: str) -> list[str]:
+        return [each.decode() for each in await self._backend.shared_secrets(name, candidate.encode())]
 
     @property
     def is_unavailable(self) -> bool:
@@ -192,6 +192,9 @@ class BufferedStore(Generic[Writer]):
 
     async def start(self, id: str) -> bool:
         return id in self._turns
+
+    async def hand_over(self, id: str) -> bool:  # noqa: ARG002 - there is no other worker
+        return False
 
     async def cancel(self, tenant: str, id: str) -> bool:  # noqa: ARG002 - no other worker runs it
         return False

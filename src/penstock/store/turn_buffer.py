@@ -13,7 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.store.contract import Closed, LoggedEvent, Opened, StoredItem, StoredResponse, StoredTurn, Trace
+from penstock.store.records import (
+    Closed,
+    LoggedEvent,
+    Opened,
+    StoredItem,
+    StoredResponse,
+    StoredTurn,
+    Trace,
+)
 
 _STEP = 64
 """Events that a reader gets at a time: a reader that stops in between holds no more than these."""
@@ -110,7 +118,7 @@ class TurnBuffer:
         self.is_lost = False
         """What is not in the file yet will never be."""
         self.is_taken_over = False
-        """Another worker has ended it, or runs it."""
+        """Another worker has ended it, or runs it, or will start it."""
         self.lost_end: int | None = None
         """The number of its terminal event, if it ended here and was taken over before that was stored."""
         self.size = size_of(opened)

@@ -14,8 +14,8 @@ from penstock.gateway.history.compactions import Summary
 from penstock.gateway.history.resolve import complete
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import read
-from penstock.store.contract import LOCAL
 from penstock.store.reasoning_memory import item_text
+from penstock.store.records import LOCAL
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.in_process import Json, call, with_gateway
 from tests.gateway.running import Running

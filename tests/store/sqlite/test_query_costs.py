@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.ledger import Budget, KeyLimits, TurnFilter
+from penstock.store.records import LOCAL, StoredConversation
 from penstock.store.sqlite import ledger, queries, statements
 from penstock.store.sqlite.file import connect
 from penstock.store.sqlite.store import open_sqlite_store
