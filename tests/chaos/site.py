@@ -180,7 +180,7 @@ class Site:
             "unended": "SELECT count(*) FROM penstock.responses WHERE ended_at IS NULL",
             "held keys": "SELECT count(*) FROM penstock.held_keys JOIN penstock.workers ON id = worker",
             KEYS_OF_THE_DEAD: "SELECT count(*) FROM penstock.held_keys "
-            "WHERE NOT EXISTS (SELECT FROM penstock.workers WHERE id = worker)",
+            "WHERE worker <> '' AND NOT EXISTS (SELECT FROM penstock.workers WHERE id = worker)",
         }
         found = {name: int((await self.rows(query))[0][0]) for name, query in queries.items()}
         found["workers"] -= len(self.workers)
