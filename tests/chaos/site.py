@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from itertools import count
@@ -31,6 +32,8 @@ LEASE = 2.5
 KEY = "sk-planted-chaos-key-7fQ2x9LmZt4w"
 KEYS_OF_THE_DEAD = "keys held after the death of their worker"
 _START_SECONDS = 30.0
+_LASTING = ThreadPoolExecutor(1)
+"""A server of PostgreSQL ends with the thread that has started it."""
 _LAUNCHER = Path(__file__).parent / "launcher.py"
 _CONFIG = """
 passthrough = "chat"
@@ -161,6 +164,14 @@ class Site:
         for process in self._processes:
             process.kill()
             process.wait()
+
+    # The database
+
+    async def stop_database(self, how: signal.Signals) -> None:
+        await asyncio.get_running_loop().run_in_executor(_LASTING, self.cluster.stop, how)
+
+    async def start_database(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(_LASTING, self.cluster.start)
 
     # What is left behind
 
