@@ -338,8 +338,9 @@ def is_complete(call: Call) -> bool:
 
 
 @asynccontextmanager
-async def clients_of(site: Site) -> AsyncIterator[Clients]:
+async def clients_of(site: Site, *, silence: float | None = None) -> AsyncIterator[Clients]:
+    """Return clients that give up a connection on which nothing came for `silence` seconds."""
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
-    timeout = aiohttp.ClientTimeout(total=DEADLINE)
+    timeout = aiohttp.ClientTimeout(total=DEADLINE, sock_read=silence)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         yield Clients(site, session)
