@@ -89,11 +89,12 @@ class Site:
         *,
         drain: float,
         pool_size: int,
+        config: str,
     ) -> None:
         self.folder, self.cluster, self.upstream, self.redis = folder, cluster, upstream, redis
         self.url = cluster.url(database)
         self._options = f"?lease={LEASE}&pool_size={pool_size}"
-        self._database, self._drain = database, drain
+        self._database, self._drain, self._config = database, drain, config
         self.workers: list[Worker] = []
         self.dead: list[Worker] = []
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -115,7 +116,8 @@ class Site:
         folder.mkdir()
         config = folder / "penstock.toml"
         hashed = sha256(KEY.encode()).hexdigest()
-        config.write_text(_CONFIG.format(upstream=self.upstream.url, drain=self._drain, hash=hashed))
+        text = _CONFIG.format(upstream=self.upstream.url, drain=self._drain, hash=hashed)
+        config.write_text(text + self._config)
         environment = {
             **os.environ,
             "CHAOS_CLOCK": str(clock),
@@ -242,8 +244,9 @@ async def site_of(
     with_redis: bool = False,
     drain: float = 5.0,
     pool_size: int = 8,
+    config: str = "",
 ) -> AsyncIterator[Site]:
-    """Start a site with a database of its own."""
+    """Start a site with a database of its own. `config` is added to the configuration of its workers."""
     database = f"chaos_{next(_numbers)}"
     connection = await connected(cluster.url())
     await connection.execute(f"CREATE DATABASE {database}")
@@ -254,7 +257,9 @@ async def site_of(
             redis.start()
             stack.callback(redis.stop)
         upstream = await stack.enter_async_context(CountingUpstream())
-        site = Site(folder, cluster, database, upstream, redis, drain=drain, pool_size=pool_size)
+        site = Site(
+            folder, cluster, database, upstream, redis, drain=drain, pool_size=pool_size, config=config
+        )
         await stack.enter_async_context(site.balancer)
         stack.callback(site.end)
         await asyncio.gather(*(site.start_worker() for _ in range(workers)))
