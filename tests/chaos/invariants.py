@@ -25,7 +25,9 @@ async def check(name: str, site: Site, clients: Clients, *, workers_died: bool =
 
     found = await asyncio.gather(*(check_one(call) for call in clients.calls))
     problems = [f"{call!r}: {text}" for call, some in zip(clients.calls, found, strict=True) for text in some]
-    problems += [f"{name} ran {number} times" for name, number in site.upstream.calls.items() if number > 1]
+    for turn, number in site.upstream.calls.items():
+        if number > 1 and number > 1 + await site.abandoned(turn):
+            problems.append(f"{turn} ran {number} times")
     problems += [f"left behind: {left}"] if left else []
     problems += [f"logged: {line}" for line in site.faults()]
     counts = _counts(site, clients)

@@ -199,6 +199,16 @@ class Site:
         found["workers"] -= len(self.workers)
         return {name: number for name, number in found.items() if number}
 
+    async def abandoned(self, name: str) -> int:
+        """Count the responses to a turn that were cancelled because their client had disconnected. Then its
+        key is free again, and the turn may run once more."""
+        query = f"""
+        SELECT count(DISTINCT number) FROM penstock.responses JOIN penstock.items ON items.response = number
+        WHERE status = 'cancelled' AND position('"client_gone"'::bytea in verdict) > 0
+        AND position('turn {name}:'::bytea in items.data) > 0
+        """
+        return int((await self.rows(query))[0][0])
+
     async def settled(self) -> dict[str, int]:
         """Wait until nothing is left of dead workers but their keys, for a few leases at most; return what is
         left."""
