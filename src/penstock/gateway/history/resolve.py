@@ -22,8 +22,8 @@ from penstock.gateway.history.connection_cache import ConnectionHistory
 from penstock.gateway.http.access import check_model, tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.protocol.request import CreateResponse
-from penstock.store.contract import StoredItem
 from penstock.store.reasoning_memory import FunctionRunner, ReasoningSource, restore_reasoning
+from penstock.store.records import StoredItem
 
 _PATIENCE = 1.0
 """Seconds that a request which is not stored waits for the reasoning in the store."""
