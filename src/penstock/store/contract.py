@@ -14,6 +14,7 @@ from typing import Protocol, Self, TypeVar
 from msgspec import Struct
 
 from penstock.store.ledger import Ledger, LedgerArchive
+from penstock.store.threads import Threads
 
 LOCAL = "local"
 """The tenant when no keys are configured."""
@@ -196,7 +197,7 @@ class TurnHost(Protocol):
         as failed."""
 
 
-class Store(Ledger, Protocol):
+class Store(Ledger, Threads, Protocol):
     """Stores turns, conversations and the ledger. For an unknown id, methods return None, False or nothing.
 
     Use it from one event loop. Methods that change something other than a running turn raise `StoreError`
