@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from penstock.store.threads import MOST_ROWS, ChainRow, ChainScan, newest
+from penstock.store.threads import BATCH, MOST_ROWS, ChainRow, ChainScan, newest
 
 
 def scan_through(
@@ -18,9 +18,9 @@ def scan_through(
     scan, batches = ChainScan(after, limit), 0
     while not scan.is_done:
         batches += 1
-        rows = [each for each in turns if each < scan.begin][: scan.batch]
-        names = {first[id] for id in scan.unknown(rows)}
-        scan.add(_rows({name: chains[name] for name in names}))
+        for some in scan.unknown([each for each in turns if each < scan.begin][:BATCH]):
+            names = {first[id] for id in some}
+            scan.add(_rows({name: chains[name] for name in names}))
     found, cursor = scan.page(each for each in talks if each < scan.after)
     return [each.id for each in found], cursor, batches
 
@@ -43,13 +43,14 @@ def test_the_next_page_begins_where_a_page_ended_early() -> None:
     chains = {"long": long, "old": ["t1", "t2"]}
     found, cursor, batches = scan_through("", chains, talks=((20_000.5, "conv_1"), (5.0, "conv_2")))
     assert (found, batches) == (["conv_1", "long"], 1)
-    assert cursor == f"{float(MOST_ROWS - 2)!r}_t{MOST_ROWS - 2}"
+    assert cursor == f"{MOST_ROWS - 3}_t{MOST_ROWS - 3}"
 
 
 def test_chains_begin_at_whole_seconds_after_the_cursor_of_a_conversation() -> None:
     assert ChainScan("7.5_conv_1", 2).begin == (8, "")
     assert ChainScan("7.0_resp_1", 2).begin == (7, "resp_1")
-    assert ChainScan("1e300_resp_1", 2).begin == ChainScan("", 2).begin
+    assert ChainScan("1e300_resp_1", 2).begin == (2**53, "resp_1")
+    assert ChainScan("-1e300_resp_1", 2).begin == (0, "resp_1")
     assert ChainScan("", 2).after == (math.inf, "")
     with pytest.raises(ValueError, match="cursor"):
         ChainScan("resp_1", 2)

@@ -65,8 +65,8 @@ class TurnTree:
 
     def threads(self, talks: Talks, after: str, limit: int) -> ThreadPage:
         scan = ChainScan(after, limit)
-        scan.unknown(())  # there is only one batch
         scan.add(self._rows())
+        scan.finish()
         found = sorted(((time, id) for id, (time, _) in talks.items()), reverse=True)
         page, cursor = scan.page([each for each in found if each < scan.after])
         return ThreadPage(tuple(self._details(each, talks) for each in page), cursor)

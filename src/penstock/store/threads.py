@@ -8,7 +8,7 @@ turn is written, deleted or imported, and a page costs as much as the chains on 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -19,8 +19,11 @@ ThreadKind = Literal["conversation", "chain"]
 Position = tuple[float, str]
 """Where a thread is in the list: its last change, and the id of its newest turn or of its conversation."""
 
-MOST_ROWS = 10_000
-"""Turns that are read for a page. It ends early rather than read more."""
+MOST_ROWS = 5_000
+"""Turns after which a page ends early: long chains would make it slow."""
+BATCH = 500
+"""Turns among which chains are looked for at a time."""
+_CHAINS_AT_ONCE = 4
 OPENING_ITEMS = 4
 OPENING_BYTES = 16 * 1024
 """Larger items are left out of `StoredThread.opening`."""
@@ -34,7 +37,7 @@ class StoredThread(Struct, frozen=True, kw_only=True):
     changed_at: float
     """When the conversation was changed, or the newest turn of the chain began. Seconds since 1970."""
     turns: int
-    """All stored turns, also those of other branches; at most `MOST_ROWS` are counted in a chain."""
+    """All stored turns, also those of other branches."""
     last_id: str = ""
     """The newest response; empty if the conversation has none."""
     model: str = ""
@@ -112,7 +115,6 @@ class ChainScan:
         """Raise `ValueError` for an unknown cursor."""
         self.after: Position = position_of(after) if after else (math.inf, "")
         self.limit = max(limit, 1)
-        self.batch = self.limit + 1
         self.chains: list[ListedThread] = []
         self._position: Position = self.after
         self._seen: set[str] = set()
@@ -121,27 +123,39 @@ class ChainScan:
 
     @property
     def is_done(self) -> bool:
-        return self._is_exhausted or len(self.chains) > self.limit or self._rows >= MOST_ROWS
+        return self._is_exhausted or self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.chains) > self.limit or self._rows >= MOST_ROWS
 
     @property
     def begin(self) -> tuple[int, str]:
         """Where the next batch begins. Turns have whole seconds; the cursor may be that of a conversation."""
-        seconds, id = self._position
-        if math.isinf(seconds) or seconds > _LATEST:
-            return _LATEST, ""
+        seconds, id = min(max(self._position[0], 0.0), _LATEST), self._position[1]
         return (int(seconds), id) if seconds == int(seconds) else (math.ceil(seconds), "")
 
-    def unknown(self, rows: Sequence[Sequence[Any]]) -> list[str]:
-        """Take the next batch, rows of times and ids; return the turns whose chains must be read."""
-        turns = [(float(time), str(id)) for time, id in rows]
-        self._rows += len(turns)
-        self._is_exhausted = len(turns) < self.batch
-        if turns:
-            self._position = turns[-1]
-        return [id for _, id in turns if id not in self._seen]
+    def unknown(self, rows: Iterable[Sequence[Any]]) -> Iterator[list[str]]:
+        """Take the next batch, rows of times and ids. Yield turns whose chains must be read, and given to
+        `add` before the next ones are asked for."""
+        some: list[str] = []
+        count = 0
+        for count, (time, id) in enumerate(rows, 1):  # noqa: B007 - it is used below
+            self._rows += 1
+            self._position = time, id
+            if id not in self._seen:
+                some.append(id)
+            if len(some) == _CHAINS_AT_ONCE:
+                yield some
+                some = []
+                if self._is_full:
+                    return
+        if some:
+            yield some
+        self._is_exhausted = count < BATCH
 
     def add(self, rows: Iterable[ChainRow]) -> None:
-        """Take the turns of the chains that `unknown` returned."""
+        """Take the turns of some chains."""
         chains: dict[str, list[Position]] = {}
         counts: dict[str, int] = {}
         for first, id, time, continues in rows:
@@ -154,6 +168,10 @@ class ChainScan:
             newest = max(positions)
             if counts[first] > 1 and newest < self.after:  # else it was on an earlier page
                 self.chains.append(ListedThread(newest, "chain", first, counts[first]))
+
+    def finish(self) -> None:
+        """Note that there are no other chains."""
+        self._is_exhausted = True
 
     def page(self, conversations: Iterable[tuple[float, str]]) -> tuple[list[ListedThread], str]:
         """Return what is on the page, and the cursor of the next one. `conversations` are the times and ids
@@ -168,7 +186,7 @@ class ChainScan:
         return page, "" if self._is_exhausted else _cursor(self._position)
 
 
-_LATEST = 2**53
+_LATEST = 2.0**53
 
 
 def _position(thread: ListedThread) -> Position:

@@ -11,7 +11,7 @@ from penstock.store.postgres.queries import unpacked
 from penstock.store.postgres.statements import OUTPUT
 from penstock.store.postgres.text import original, original_or_none, storable
 from penstock.store.threads import (
-    MOST_ROWS,
+    BATCH,
     OPENING_BYTES,
     OPENING_ITEMS,
     ChainScan,
@@ -33,7 +33,7 @@ ORDER BY changed_at DESC, id DESC LIMIT $4
 """
 # A turn has a greater number than the turn that it continues, so this ends even if the ids form a cycle. The
 # turns are looked up one by one, whatever the planner thinks of the size of the tables.
-_CHAINS = f"""
+_CHAINS = """
 WITH RECURSIVE up (number, id, created_at, previous_id) AS (
     SELECT number, id, created_at, previous_id FROM penstock.responses
     WHERE tenant = $1 AND id = ANY($2::text[])
@@ -52,7 +52,7 @@ WITH RECURSIVE up (number, id, created_at, previous_id) AS (
         WHERE tenant = $1 AND responses.previous_id = chains.id AND responses.number > chains.number OFFSET 0
     ) AS next
 )
-SELECT first, id, created_at, previous_id IS NOT NULL, number FROM chains LIMIT {MOST_ROWS}
+SELECT first, id, created_at, previous_id IS NOT NULL, number FROM chains
 """
 _CONTINUATIONS = "SELECT id FROM penstock.responses WHERE tenant = $1 AND previous_id = $2 ORDER BY number"
 _TALKS = """
@@ -101,10 +101,8 @@ async def continuations(connection: DatabaseConnection, tenant: str, id: str) ->
 async def threads(connection: DatabaseConnection, tenant: str, after: str, limit: int) -> ThreadPage:
     scan, owner = ChainScan(storable(after), limit), storable(tenant)
     while not scan.is_done:
-        rows = await connection.fetch(_NEWEST, owner, *scan.begin, scan.batch)
-        unknown = scan.unknown(rows)
-        if unknown:
-            scan.add([row[:4] for row in await connection.fetch(_CHAINS, owner, unknown)])
+        for some in scan.unknown(await connection.fetch(_NEWEST, owner, *scan.begin, BATCH)):
+            scan.add([row[:4] for row in await connection.fetch(_CHAINS, owner, some)])
     talks = await connection.fetch(_CONVERSATIONS, owner, *scan.after, scan.limit + 1)
     page, cursor = scan.page((time, id) for time, id in talks)
     return ThreadPage(tuple(await _details(connection, owner, page)), original(cursor))

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.store.packing import unpack_document
 from penstock.store.threads import (
-    MOST_ROWS,
+    BATCH,
     OPENING_BYTES,
     OPENING_ITEMS,
     ChainScan,
@@ -29,7 +29,7 @@ SELECT changed_at, id FROM conversations WHERE tenant = ? AND (changed_at, id) <
 ORDER BY changed_at DESC, id DESC LIMIT ?
 """
 # A turn has a greater number than the turn that it continues, so this ends even if the ids form a cycle.
-_CHAINS = f"""
+_CHAINS = """
 WITH RECURSIVE given (id) AS (VALUES %s),
 up (number, id, previous_id) AS (
     SELECT number, responses.id, previous_id
@@ -48,7 +48,6 @@ chains (first, number, id, created_at, previous_id) AS (
     SELECT first, next.number, next.id, next.created_at, next.previous_id
     FROM chains CROSS JOIN responses AS next
     ON next.tenant = ?1 AND next.previous_id = chains.id AND next.number > chains.number
-    LIMIT {MOST_ROWS}
 )
 SELECT first, id, created_at, previous_id IS NOT NULL, number FROM chains
 """
@@ -86,10 +85,8 @@ def threads(connection: sqlite3.Connection, tenant: str, after: str, limit: int)
     connection.execute("BEGIN")  # All queries see the same state of the file.
     try:
         while not scan.is_done:
-            rows = connection.execute(_NEWEST, (tenant, *scan.begin, scan.batch)).fetchall()
-            unknown = scan.unknown(rows)
-            if unknown:
-                scan.add(row[:4] for row in _chains(connection, tenant, unknown))
+            for some in scan.unknown(connection.execute(_NEWEST, (tenant, *scan.begin, BATCH))):
+                scan.add(row[:4] for row in _chains(connection, tenant, some))
         talks = connection.execute(_CONVERSATIONS, (tenant, *scan.after, scan.limit + 1)).fetchall()
         page, cursor = scan.page(talks)
         return ThreadPage(tuple(_details(connection, tenant, each) for each in page), cursor)
