@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from penstock.store.latencies import TurnLatencies
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.records import (
     HeldKey,
@@ -22,6 +23,7 @@ from penstock.store.records import (
     StoredTurn,
     Trace,
 )
+from penstock.store.threads import Threads
 
 
 class KeyBackend(Protocol):
@@ -34,7 +36,7 @@ class KeyBackend(Protocol):
     async def retire(self, tenant: str, key: str, worker: str, data: bytes, seconds: float) -> None: ...
 
 
-class Backend(KeyBackend, Protocol):
+class Backend(KeyBackend, Threads, Protocol):
     """Reads what is written, and changes what does not belong to a running turn. See `contract.Store` for the
     methods of the same name."""
 
@@ -106,6 +108,10 @@ class Backend(KeyBackend, Protocol):
     async def turns(self, filter: TurnFilter, *, after: str, limit: int) -> TurnPage: ...
 
     async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]: ...
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]: ...
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]: ...
 
     async def prune_ledger(self, *, older_than: float) -> int: ...
 

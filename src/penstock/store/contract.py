@@ -28,6 +28,7 @@ from penstock.store.records import (
     StoredTurn,
     Trace,
 )
+from penstock.store.threads import Threads
 
 TIME_STEP = 6 * 3600.0
 """Seconds that one step advances the store's own time. With a step every ten minutes it catches up at 36
@@ -58,7 +59,7 @@ class TurnHost(Protocol):
         as failed."""
 
 
-class Store(Ledger, Protocol):
+class Store(Ledger, Threads, Protocol):
     """Stores turns, conversations and the ledger. For an unknown id, methods return None, False or nothing.
 
     Use it from one event loop. Methods that change something other than a running turn raise `StoreError`

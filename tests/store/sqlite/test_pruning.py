@@ -45,12 +45,15 @@ def test_a_file_of_the_first_format_starts_with_the_time_of_its_newest_row(tmp_p
         await store.aclose()
         with sqlite3.connect(path) as file:
             file.execute("DROP TABLE store_time")
+            for index in ("responses_continuing", "responses_by_conversation", "conversations_by_tenant"):
+                file.execute(f"DROP INDEX {index}")
             file.execute("ALTER TABLE responses DROP COLUMN accent")
             for table in (
                 "recent",
                 "turns",
                 "turn_hours",
                 "turn_days",
+                "turn_causes",
                 "tenant_days",
                 "workers",
                 "running",

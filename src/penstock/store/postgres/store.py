@@ -18,10 +18,11 @@ from uuid import uuid4
 from penstock.errors import StoreError
 from penstock.store.backend import ClaimedTurn, Orphan
 from penstock.store.batch_writer import Outcome, WriteLimits
+from penstock.store.latencies import TurnLatencies
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.news import Bus
 from penstock.store.peers import PeerTimes
-from penstock.store.postgres import changes, ledger, pruning, queries, workers
+from penstock.store.postgres import changes, latencies, ledger, pruning, queries, threads, workers
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.bus import NotifyBus
 from penstock.store.postgres.clock import DatabaseClock
@@ -43,6 +44,7 @@ from penstock.store.records import (
 )
 from penstock.store.redis_bus import RedisBus
 from penstock.store.shared import SharedStore
+from penstock.store.threads import ThreadPage, ThreadTurn
 from penstock.store.turn_buffer import UnwrittenPart
 
 _log = logging.getLogger("penstock.store")
@@ -155,6 +157,21 @@ class PostgresBackend:
             newest_first=newest_first,
         )
         return await self._pool.run(job)
+
+    async def continuations(self, tenant: str, id: str) -> list[str]:
+        return await self._pool.run(partial(threads.continuations, tenant=tenant, id=id))
+
+    async def threads(self, tenant: str, *, after: str = "", limit: int = 50) -> ThreadPage:
+        job = partial(threads.threads, tenant=tenant, after=after, limit=limit)
+        return await self._pool.run(job, seconds=_LONG)
+
+    async def conversation_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        job = partial(threads.conversation_turns, tenant=tenant, id=id, limit=limit)
+        return await self._pool.run(job, seconds=_LONG)
+
+    async def chain_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        job = partial(threads.chain_turns, tenant=tenant, id=id, limit=limit)
+        return await self._pool.run(job, seconds=_LONG)
 
     async def stats(self) -> Stats:
         await self._writer.flush()
@@ -269,6 +286,12 @@ class PostgresBackend:
 
     async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
         return await self._pool.run(partial(ledger.totals, filter=filter, by=by), seconds=_LONG)
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]:
+        return await self._pool.run(partial(latencies.latencies, filter=filter, by=by), seconds=_LONG)
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]:
+        return await self._pool.run(partial(latencies.causes, filter=filter), seconds=_LONG)
 
     async def prune_ledger(self, *, older_than: float) -> int:
         await self._writer.ledger.flush()

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from penstock.store.batch_writer import WriteLimits
 from penstock.store.buffered import BufferedStore
+from penstock.store.latencies import TurnLatencies
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.records import (
     HeldKey,
@@ -29,13 +30,14 @@ from penstock.store.records import (
     StoredTurn,
     Trace,
 )
-from penstock.store.sqlite import ledger, queries, statements, workers
+from penstock.store.sqlite import latencies, ledger, queries, statements, threads, workers
 from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
 from penstock.store.sqlite.workers import TurnClaim
 from penstock.store.sqlite.writer import SqliteWriter
+from penstock.store.threads import ThreadPage, ThreadTurn
 
 _LEDGER_BATCH = 1000
 """Rows deleted in one transaction: a turn that ends in between does not wait for all of them."""
@@ -115,6 +117,18 @@ class SqliteBackend:
     ) -> Page | None:
         return await self._readers.read(queries.conversation_items, tenant, id, after, limit, newest_first)
 
+    async def continuations(self, tenant: str, id: str) -> list[str]:
+        return await self._readers.read(threads.continuations, tenant, id)
+
+    async def threads(self, tenant: str, *, after: str = "", limit: int = 50) -> ThreadPage:
+        return await self._readers.read(threads.threads, tenant, after, limit)
+
+    async def conversation_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        return await self._readers.read(threads.conversation_turns, tenant, id, limit)
+
+    async def chain_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        return await self._readers.read(threads.chain_turns, tenant, id, limit)
+
     async def stats(self) -> Stats:
         await self._writer.flush_logs()
         return await self._readers.read(queries.stats)
@@ -188,6 +202,12 @@ class SqliteBackend:
 
     async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
         return await self._readers.read(ledger.totals, filter, by)
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]:
+        return await self._readers.read(latencies.latencies, filter, by)
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]:
+        return await self._readers.read(latencies.causes, filter)
 
     async def prune_ledger(self, *, older_than: float) -> int:
         count = 0
