@@ -136,7 +136,9 @@ async def empty(url: str) -> None:
     try:
         if await connection.fetchval("SELECT to_regclass('penstock.secrets') IS NOT NULL"):
             deletions = [f"DELETE FROM penstock.{table}" for table in _TABLES]
-            reset = "UPDATE penstock.state SET store_time = NULL, logs_since = '-infinity'"
+            reset = (
+                "UPDATE penstock.state SET store_time = NULL, advanced_at = NULL, logs_since = '-infinity'"
+            )
             await connection.execute("; ".join([*deletions, reset]))
     finally:
         await connection.close(timeout=5)

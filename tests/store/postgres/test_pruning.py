@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.store.contract import TIME_STEP, Store
-from penstock.store.postgres import pruning, workers
+from penstock.store.postgres import pruning
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.connections import DEADLINE, DatabasePool, Job
 from penstock.store.postgres.pruning import add_partition, add_partitions, drop_logs, partitions
@@ -138,7 +138,7 @@ async def test_another_worker_advances_the_time_when_one_is_gone(url: str) -> No
             assert await first.advance_time(every=600) == NOON
         clock.now += 10 * DAY
         assert await second.advance_time(every=600) is None, "the clock of the database counts"
-        await rows(url, "UPDATE penstock.held_keys SET until = until - interval '10 minutes'")
+        await rows(url, "UPDATE penstock.state SET advanced_at = advanced_at - interval '10 minutes'")
         assert await second.advance_time(every=600) == NOON + TIME_STEP
 
 
@@ -147,17 +147,8 @@ async def test_a_clock_that_was_ahead_does_not_keep_workers_from_pruning(url: st
     async with worker_on(url) as store:
         assert await store.advance_time(every=600) is not None
         for ahead, can_prune in (("1 hour", True), ("30 seconds", False)):
-            await rows(url, f"UPDATE penstock.held_keys SET until = until + interval '{ahead}'")
+            await rows(url, f"UPDATE penstock.state SET advanced_at = clock_timestamp() + interval '{ahead}'")
             assert (await store.advance_time(every=600) is not None) is can_prune
-
-
-@on_postgres
-async def test_who_looks_after_dead_workers_does_not_let_time_pass_again(url: str) -> None:
-    async with worker_on(url) as store:
-        assert await store.advance_time(every=600) is not None
-        async with pool_of(url) as pool:
-            await pool.transact(partial(workers.settle_orphans, worker="", now=NOON, code="worker_lost"))
-        assert await store.advance_time(every=600) is None
 
 
 @on_postgres

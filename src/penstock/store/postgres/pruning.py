@@ -59,15 +59,13 @@ async def set_initial_time(connection: DatabaseConnection, now: float) -> None:
     await connection.execute(query, await store_time(connection, now))
 
 
-# A key of no tenant and no worker: nobody advances the time before it expires. If the clock was set back, it
-# would expire too late, and does not count.
 _TAKE_TURN = """
-INSERT INTO penstock.held_keys AS held (tenant, key, worker, data, until)
-VALUES ('', 'retention', '', '', clock_timestamp() + make_interval(secs => $1))
-ON CONFLICT (tenant, key) DO UPDATE SET until = excluded.until
-WHERE held.until <= clock_timestamp() OR held.until > excluded.until + interval '1 minute'
+UPDATE penstock.state SET advanced_at = clock_timestamp()
+WHERE advanced_at IS NULL OR advanced_at <= clock_timestamp() - make_interval(secs => $1)
+OR advanced_at > clock_timestamp() + interval '1 minute'
 RETURNING true
 """
+"""A time that is far ahead does not count: the clock was set back."""
 
 
 async def advance_time(connection: DatabaseConnection, now: float, every: float = 0.0) -> float | None:

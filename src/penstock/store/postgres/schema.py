@@ -314,6 +314,13 @@ STEPS: Sequence[Step] = (
             = (texts.hour, texts.tenant, texts.model, texts.target, texts.outcome);
         """,
     ),
+    Step(
+        1,
+        "note when the time of the store was advanced",
+        """
+        ALTER TABLE penstock.state ADD COLUMN advanced_at timestamptz;
+        """,
+    ),
 )
 
 CONTRACT = max(step.contract for step in STEPS)

@@ -48,16 +48,14 @@ SELECT max(time) FROM (
 def set_initial_time(connection: sqlite3.Connection, now: float) -> None:
     """Set the store's own time, if the file has none."""
     if connection.execute("SELECT 1 FROM store_time").fetchone() is None:
-        connection.execute("INSERT INTO store_time VALUES (?)", (store_time(connection, now),))
+        connection.execute("INSERT INTO store_time (seconds) VALUES (?)", (store_time(connection, now),))
 
 
-# A key of no tenant and no worker: nobody advances the time before it expires. If the clock was set back, it
-# would expire too late, and does not count.
 _TAKE_TURN = """
-INSERT INTO held_keys (tenant, key, worker, data, until) VALUES ('', 'retention', '', x'', :now + :every)
-ON CONFLICT (tenant, key) DO UPDATE SET until = excluded.until
-WHERE until <= :now OR until > excluded.until + 60
+UPDATE store_time SET advanced_at = :now
+WHERE advanced_at IS NULL OR advanced_at <= :now - :every OR advanced_at > :now + 60
 """
+"""A time that is far ahead does not count: the clock was set back."""
 
 
 def advance_time(connection: sqlite3.Connection, now: float, every: float = 0.0) -> float | None:

@@ -292,6 +292,10 @@ STEPS: Sequence[str] = (
     DROP TABLE temp.ended;
     DROP TABLE temp.bounds;
     """,
+    # 10. When the store's own time was last advanced (`store.sqlite.pruning`).
+    """
+    ALTER TABLE store_time ADD COLUMN advanced_at REAL;
+    """,
 )
 
 
