@@ -6,7 +6,7 @@ import { modelPicker } from "../models.js";
 import { openCalls, resultItem } from "../response_state.js";
 import { to } from "../route.js";
 import { line, marked } from "../text.js";
-import { Answer } from "./answer.js";
+import { itemList } from "../turn/output.js";
 import { PlaygroundForm } from "./playground_form.js";
 import { DEMO_PROMPTS, PROMPTS } from "./playground_prompts.js";
 import { PlaygroundTurn, inputItem } from "./playground_turn.js";
@@ -170,13 +170,11 @@ class Playground {
   }
 
   #drawEarlier(id, { input, output }) {
-    const answer = new Answer();
     const calls = h("div", { class: "turn-calls" });
     replace(this.earlier,
       h("p", { class: "help" }, "You continue from ", h("a", { href: to("turns", id) }, "this turn"), "; what was said before it is in ",
         h("a", { href: to("threads", id) }, "its conversation"), ". The model gets all of it."),
-      h("div", { class: "turn is-earlier" }, input.map(inputItem), answer.element, calls));
-    answer.show(output);
+      h("div", { class: "turn is-earlier" }, input.map(inputItem), h("div", { class: "answer" }, itemList(output)), calls));
     this.#ask(openCalls(output), calls);
   }
 }

@@ -7,7 +7,7 @@ import { ResponseState, openCalls } from "../response_state.js";
 import { to } from "../route.js";
 import { StreamPanel } from "../stream_panel.js";
 import { line, marked, parsed, prose } from "../text.js";
-import { Answer } from "./answer.js";
+import { LiveOutput, itemList } from "../turn/output.js";
 
 const CANCEL_PATIENCE = 3000;
 
@@ -22,10 +22,11 @@ export class PlaygroundTurn {
     this.items = items;
     this.onChange = onChange;
     this.state = new ResponseState();
-    this.answer = new Answer();
+    this.live = new LiveOutput();
+    this.answer = h("div", { class: "answer" }, this.live.element);
     this.foot = h("div", { class: "turn-foot" });
     this.calls = h("div", { class: "turn-calls" });
-    this.element = h("li", { class: "turn" }, items.map(inputItem), this.answer.element, this.calls, this.foot);
+    this.element = h("li", { class: "turn" }, items.map(inputItem), this.answer, this.calls, this.foot);
     this.stream = new StreamPanel({ turn: emptyTurn(), label: "Timeline of this answer" });
   }
 
@@ -86,11 +87,11 @@ export class PlaygroundTurn {
   #receive(data) {
     if (data === "[DONE]") return;
     const event = parsed(data) ?? {};
-    const changed = this.state.apply(event);
+    this.state.apply(event);
+    this.live.add(event);
     this.stream.add(event, data, performance.now() - this.began);
-    if (changed >= 0) this.answer.update(this.state.items, changed);
     if (event.type === "response.created") this.#drawFoot();
-    if (this.state.isOver) this.answer.show(this.state.items);
+    if (this.state.isOver) replace(this.answer, itemList(this.state.items.filter(Boolean), { empty: "The response has no output." }));
   }
 
   #tick() {
