@@ -13,6 +13,9 @@ from penstock.sse import Frame
 from penstock.stream.checker import StreamChecker
 from penstock.stream.checker.rules import RULES, Violation
 
+AT_END = "at the end"
+"""The place of what shows only at the end of a stream."""
+
 
 class LocatedViolation(Struct, frozen=True):
     """A rule that a stream breaks, and where. Its message may contain text of the stream: clean it before it
@@ -131,5 +134,5 @@ class StreamCheck:
 def located(violation: Violation, end: int | None, line: int = 0) -> LocatedViolation:
     """Return a violation with its place. `end` is the number of events, if the stream has ended."""
     at_end = end is not None and violation.sequence >= end
-    where = "at the end" if at_end else f"event {violation.sequence}"
+    where = AT_END if at_end else f"event {violation.sequence}"
     return LocatedViolation(violation.rule, violation.sequence, violation.message, where, line)

@@ -7,29 +7,33 @@ from typing import Any
 
 import msgspec
 
-from penstock.fairness import run_heavy
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import answer, whole_number
+from penstock.inspector.answers import Desk, whole_number
 from penstock.inspector.lookup import find_content
 from penstock.store.contract import LoggedEvent
 
 MOST = 1000
 MOST_BYTES = 16 * 1024 * 1024
 """A page has at least one event, but no further ones beyond this size."""
-_LARGEST = 2**53
 
 
-async def list_events(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
-    after = whole_number(exchange, "after", -1, -1, _LARGEST)
-    limit = whole_number(exchange, "limit", 200, 1, MOST)
+async def list_events(
+    desk: Desk, gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str
+) -> None:
+    after = whole_number(exchange, "after", -1, least=-1)
+    limit = whole_number(exchange, "limit", 200, least=1, most=MOST)
     account = await find_content(gateway, key, turn_id)
     log = account.events
     first = bisect_right(log, after, key=lambda event: event.sequence)
     page = _fitting(log[first : first + limit])
-    data = await run_heavy(sum(len(event.data) for event in page), _shown, page, account.begin)
-    await answer(exchange, {"data": data, "has_more": first + len(page) < len(log)})
+    has_more = first + len(page) < len(log)
+    await desk.answer(
+        exchange,
+        sum(len(event.data) for event in page),
+        lambda: {"data": _shown(page, account.begin), "has_more": has_more},
+    )
 
 
 def _fitting(events: list[LoggedEvent]) -> list[LoggedEvent]:

@@ -13,7 +13,7 @@ from penstock.explain.account import Account
 from penstock.explain.outcome import outcome_sentence
 from penstock.explain.sentences import sentences
 from penstock.explain.timeline import timeline
-from penstock.fairness import run_heavy
+from penstock.fairness import ITEM_WEIGHT
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
@@ -24,14 +24,12 @@ from penstock.gateway.telemetry.traces import (
     RequestTrace,
     read_trace,
 )
-from penstock.inspector.answers import answer, whole_number
+from penstock.inspector.answers import Desk, whole_number
 from penstock.inspector.columns import StreamColumns
 from penstock.inspector.lookup import FoundTurn, find_turn
 from penstock.inspector.missing import missing_parts, why_no_replay
 from penstock.inspector.violations import violations_of_log
 from penstock.store.contract import Trace
-
-_LARGEST = 2**53
 
 
 class ShownAttempt(Struct):
@@ -52,12 +50,18 @@ class ReadColumns(Struct):
     attempt: list[int] = []
 
 
-async def show_turn(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
-    after = whole_number(exchange, "events_after", -1, -1, _LARGEST)
+async def show_turn(
+    desk: Desk, gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str
+) -> None:
+    after = whole_number(exchange, "events_after", -1, least=-1)
     found = await find_turn(gateway, key, turn_id)
-    account = found.account
-    weight = sum(len(event.data) for event in account.events) + 64 * len(account.traces)
-    await answer(exchange, await run_heavy(weight, turn_report, found, after))
+    await desk.answer(exchange, weight_of(found.account), lambda: turn_report(found, after))
+
+
+def weight_of(account: Account) -> int:
+    """Return how heavy reading the log and the traces is (`fairness.run_heavy`)."""
+    log = sum(len(event.data) for event in account.events)
+    return log + ITEM_WEIGHT * (len(account.events) + len(account.traces))
 
 
 def turn_report(found: FoundTurn, after: int = -1) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class ShownViolation(Struct, frozen=True):
     explanation: str
     clients: list[str]
     """Which clients break, and how."""
+    is_tolerated: bool = False
+    """Whether the tested clients cope with it (`penstock check --tolerant` does not report it)."""
     page: str = ""
     """The URL of the rule's page; empty: there is none."""
 
@@ -33,8 +35,15 @@ def shown(violation: Violation, sequence: int | None) -> ShownViolation:
     rule = RULES.get(violation.rule)
     if rule is None:
         return ShownViolation(violation.rule, sequence, violation.message, "", "", [])
-    clients = [rule.breaks] if rule.breaks else []
-    return ShownViolation(violation.rule, sequence, violation.message, rule.title, rule.explanation, clients)
+    return ShownViolation(
+        violation.rule,
+        sequence,
+        violation.message,
+        rule.title,
+        rule.explanation,
+        [rule.breaks] if rule.breaks else [],
+        not rule.tolerant,
+    )
 
 
 def shown_all(violations: Iterable[Violation], sequences: Sequence[int]) -> list[ShownViolation]:
