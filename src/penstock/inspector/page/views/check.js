@@ -9,12 +9,7 @@ import { itemList } from "../turn/output.js";
 import { breaksOf, framesOf, positional } from "./check_recording.js";
 
 const MOST_BYTES = 32 * 1024 * 1024;
-
-/** The API formats that the gateway can translate, and how they are called. */
-const DIALECTS = {
-  chat: "Chat Completions", anthropic: "Anthropic Messages", gemini: "Gemini", ollama: "Ollama", cohere: "Cohere", bedrock: "Bedrock Converse",
-  ai_sdk: "the AI SDK", responses: "a Responses endpoint",
-};
+const MOST = "32 MB";
 
 export async function show(main, { signal }) {
   const view = new CheckView(signal);
@@ -36,10 +31,10 @@ class CheckView {
     this.drop = h("div", { class: "drop" },
       h("p", { class: "drop-title" }, "Drop a recorded stream here"),
       h("p", null, this.input, h("label", { for: "check-file", class: "button" }, "Choose a file")),
-      h("p", { class: "help" }, `Server-sent events, JSON lines or JSON; of this gateway or of any vendor; up to ${bytes(MOST_BYTES)}. `,
+      h("p", { class: "help" }, `Server-sent events, JSON lines or JSON; of this gateway or of any vendor; up to ${MOST}. `,
         "The file is sent to this gateway only, which checks it in memory and stores nothing."));
     this.result = h("div", { class: "check-result" });
-    this.element = h("div", { class: "check",
+    this.element = h("div", { class: "check-view",
       ondragover: (event) => this.#over(event), ondragleave: (event) => this.#leave(event), ondrop: (event) => this.#dropped(event) },
     h("div", { class: "page-head" }, h("h1", null, "Check a file")), this.drop, this.result);
   }
@@ -72,7 +67,7 @@ class CheckView {
     const { signal } = this.#loading;
     this.drop.classList.add("is-small");
     if (file.size > MOST_BYTES) {
-      this.#show(notice("This file is too large", h("p", null, `${line(file.name, 80)} has ${bytes(file.size)}. Cut it to at most ${bytes(MOST_BYTES)}, or run `,
+      this.#show(notice("This file is too large", h("p", null, `${line(file.name, 80)} has ${bytes(file.size)}. Cut it to at most ${MOST}, or run `,
         h("code", null, "penstock check"), ", which has no limit.")));
       return;
     }
@@ -104,17 +99,16 @@ class CheckView {
     replace(this.result, this.#head(report, source), translated,
       isShort ? h("p", { class: "hint" }, `The first ${counted(turn.events.type.length, "event")} are drawn.`) : null,
       h("div", { class: "check-columns" },
-        h("div", { class: "check-side" }, this.#violations(report, turn, breaks), this.#output(report)),
-        h("section", { class: "panel", "aria-labelledby": "check-events" }, h("header", null, h("h2", { id: "check-events" }, "Events")),
-          h("div", { class: "body" }, this.#panel.element))));
+        h("div", { class: "check-side" }, this.#violations(report, turn, breaks, translated ? null : source), this.#output(report)),
+        this.#panel.element));
     const first = breaks.keys().next();
     if (!first.done) this.#panel.select(first.value);
   }
 
   #prepared(report, text) {
-    const frames = framesOf(text, report.format).map((frame) => frame.data);
+    const frames = new Map(framesOf(text, report.format).entries());
     const turn = positional(report.turn, report.violations);
-    return { frames, turn, breaks: breaksOf(turn.violations), isShort: frames.length > turn.events.type.length };
+    return { frames, turn, breaks: breaksOf(turn.violations), isShort: frames.size > turn.events.type.length };
   }
 
   #head({ sentence, violations, turn }, { name, size }) {
@@ -128,14 +122,16 @@ class CheckView {
 
   // A recording of another API
 
-  #foreign({ kind }, source) {
-    const name = DIALECTS[kind];
-    if (!name) {
-      return notice("Nothing to draw", h("p", null, "Record a stream with ", h("code", null, "curl -N … > stream.sse"),
-        ", or take one from the page of a turn: ", h("a", { href: "#/turns" }, "Turns"), "."));
-    }
-    const button = h("button", { type: "button", class: "primary", onclick: () => this.#translate(kind, source, button) }, "Translate and check");
-    return notice(`A recording of ${name}`, h("p", null, "The gateway can translate it to the stream that its clients would receive, and check that."), h("p", null, button));
+  #foreign({ dialect, kind }, source) {
+    if (dialect) return this.#offer(dialect, source);
+    if (kind !== "unknown") return null;
+    return notice("Nothing to draw", h("p", null, "Record a stream with ", h("code", null, "curl -N … > stream.sse"),
+      ", or take one from the page of a turn: ", h("a", { href: "#/turns" }, "Turns"), "."));
+  }
+
+  #offer(dialect, source) {
+    const button = h("button", { type: "button", class: "primary", onclick: () => this.#translate(dialect, source, button) }, "Translate and check");
+    return notice("Translate it?", h("p", null, "The gateway translates it to the stream that its clients would receive, and checks that."), h("p", null, button));
   }
 
   async #translate(dialect, source, button) {
@@ -153,24 +149,29 @@ class CheckView {
 
   #translated(dialect, { repairs, sse }, name) {
     return h("section", { class: "panel translated" }, h("div", { class: "body" },
-      h("p", null, `Translated from ${DIALECTS[dialect]}. `, repairs.length ? "The gateway repaired or dropped:" : "Nothing had to be repaired or dropped."),
+      h("p", null, dialect === "responses" ? "Repaired as the gateway repairs a vendor's stream. " : "Translated to the stream that clients of this gateway receive. ", repairs.length ? "It reported:" : "Nothing was dropped or degraded."),
       repairs.length ? h("ul", null, repairs.map((repair) => h("li", null, marked(repairText(repair))))) : null,
       h("p", { class: "actions" }, h("button", { type: "button", onclick: () => download(name, sse, "text/event-stream") }, "Download the translation"))));
   }
 
   // What was found
 
-  #violations({ violations }, turn, breaks) {
+  #repairButton(source) {
+    const button = h("button", { type: "button", class: "small", onclick: () => this.#translate("responses", source, button) }, "Repair and download");
+    return button;
+  }
+
+  #violations({ violations }, turn, breaks, source) {
     if (!violations.length) return null;
     const total = turn.events.type.length;
-    return h("section", { class: "panel violations", "aria-labelledby": "violations-title" },
-      h("header", null, h("h2", { id: "violations-title" }, "Broken rules")),
+    return h("section", { class: "panel broken-rules", "aria-labelledby": "violations-title" },
+      h("header", null, h("h2", { id: "violations-title" }, "Broken rules"), source ? h("div", { class: "actions" }, this.#repairButton(source)) : null),
       h("ol", null, turn.violations.slice(0, 500).map((violation) => h("li", null,
         h("button", { type: "button", class: "violation", disabled: !breaks.has(violation.sequence), onclick: () => this.#panel.select(violation.sequence) },
           h("span", { class: "violation-rule" }, h("span", { "aria-hidden": "true" }, "▲ "), violation.rule,
             h("span", { class: "muted" }, violation.isWhole ? " at the end" : ` at event ${number(violation.sequence)} of ${number(total)}`)),
           h("span", null, marked(violation.message))),
-        violation.clients?.length ? h("p", { class: "help" }, `Breaks: ${violation.clients.join(", ")}`) : null,
+        violation.title ? h("p", { class: "help" }, `Rule: ${violation.title} `, violation.clients.join(" ")) : null,
         /^https:/.test(violation.page ?? "") ? h("p", { class: "help" }, externalLink(violation.page, "About this rule")) : null))),
       violations.length > 500 ? h("p", { class: "help" }, `And ${number(violations.length - 500)} more.`) : null);
   }

@@ -1,23 +1,23 @@
-/** A recorded stream in the page: its frames, and what the gateway's report says about each. */
+/** A recorded stream in the page: its events, and what the gateway's report says about each. */
 
 import { EventDecoder } from "../api.js";
 import { parsed } from "../text.js";
 
 const END = "[DONE]";
 
-/** Return the frames of a file, `[{event, data}]`, without `[DONE]`. `format`: "sse", "ndjson" or "json". */
+/** Return the data of each frame of a file, without `[DONE]`. `format`: "sse", "ndjson" or "json". */
 export function framesOf(text, format) {
   if (format === "sse") return sseFrames(text);
   if (format === "ndjson") return lineFrames(text);
   const value = parsed(text);
   const events = Array.isArray(value) ? value : [value];
-  return events.filter((event) => event !== undefined).map((event) => ({ event: "", data: JSON.stringify(event) }));
+  return events.filter((event) => event !== undefined).map((event) => JSON.stringify(event));
 }
 
 function sseFrames(text) {
   const frames = [];
-  const decoder = new EventDecoder((frame) => {
-    if (frame.data.trim() !== END) frames.push(frame);
+  const decoder = new EventDecoder(({ data }) => {
+    if (data.trim() !== END) frames.push(data);
   });
   decoder.feed(text);
   decoder.feed("\n\n"); // a file may be cut off before its last empty line
@@ -25,8 +25,7 @@ function sseFrames(text) {
 }
 
 function lineFrames(text) {
-  return text.split(/\r\n|\n|\r/).map((each) => each.trim()).filter((data) => data !== "" && data !== END)
-    .map((data) => ({ event: "", data }));
+  return text.split(/\r\n|\n|\r/).map((each) => each.trim()).filter((data) => data !== "" && data !== END);
 }
 
 /**

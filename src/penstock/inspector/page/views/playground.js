@@ -19,7 +19,7 @@ export async function show(main, { query, signal }) {
       h("div", { class: "actions" }, h("button", { type: "button", onclick: () => playground.clear() }, "New conversation"))),
     h("div", { class: "playground" }, playground.element, playground.streams));
   if (query.turn) await playground.continueFrom(query.turn);
-  playground.form.text.focus({ preventScroll: true });
+  if (matchMedia("(pointer: fine)").matches) playground.form.text.focus({ preventScroll: true });
   return () => playground.destroy();
 }
 
@@ -34,10 +34,24 @@ class Playground {
     this.list = h("ol", { class: "conversation", "aria-label": "Conversation" });
     this.earlier = h("div", { class: "earlier" });
     this.prompts = h("div", { class: "prompts" });
-    this.streams = h("section", { class: "streams panel", "aria-labelledby": "stream-title" });
+    this.streams = h("section", { class: "streams", "aria-labelledby": "stream-title" });
     this.element = h("div", { class: "chat" }, this.earlier, this.list, this.prompts, this.form.element);
     this.drawPrompts();
     this.#drawStream(null);
+    this.#follow();
+  }
+
+  /** While an answer grows, its end stays visible, unless the user has scrolled away from it. */
+  #follow() {
+    const page = document.scrollingElement;
+    let isAtEnd = true;
+    addEventListener("scroll", () => {
+      isAtEnd = page.scrollTop + page.clientHeight >= page.scrollHeight - 80;
+    }, { signal: this.signal, passive: true });
+    this.growth = new ResizeObserver(() => {
+      if (isAtEnd && this.form.isRunning) page.scrollTop = page.scrollHeight;
+    });
+    this.growth.observe(this.list);
   }
 
   clear() {
@@ -52,6 +66,7 @@ class Playground {
   }
 
   destroy() {
+    this.growth.disconnect();
     this.#abandon();
   }
 
@@ -97,9 +112,9 @@ class Playground {
     if (this.signal.aborted || !this.#turns.includes(turn)) return;
     this.form.setRunning(false);
     if (turn.id) this.#previous = turn.id;
-    turn.foot.append(h("div", { class: "actions" },
+    turn.foot.firstElementChild.append(h("span", { class: "actions" },
       h("button", { type: "button", class: "small", onclick: () => this.#drawStream(turn) }, "Show its events"),
-      turn.outcome === "completed" ? null : h("button", { type: "button", class: "small", onclick: () => this.#again(turn) }, "Send again")));
+      turn.outcome === "completed" ? "" : h("button", { type: "button", class: "small", onclick: () => this.#again(turn) }, "Send again")));
     this.#ask(turn.openCalls, turn.calls);
     this.#drawStream(turn);
   }
@@ -138,14 +153,12 @@ class Playground {
 
   #drawStream(turn) {
     if (!turn) {
-      replace(this.streams, h("header", null, h("h2", { id: "stream-title" }, "Events")),
-        h("p", { class: "stream-empty" }, "Send a message: its events appear here while the answer arrives, on a timeline drawn to scale."));
+      replace(this.streams, h("h2", { class: "visually-hidden", id: "stream-title" }, "Stream"),
+        h("p", { class: "stream-empty panel" }, "Send a message: its events appear here while the answer arrives, on a timeline drawn to scale."));
       return;
     }
     const position = this.#turns.indexOf(turn) + 1;
-    replace(this.streams, h("header", null, h("h2", { id: "stream-title" }, this.#turns.length > 1 ? `Events of turn ${position}` : "Events"),
-      turn.id && !turn.isRunning ? h("div", { class: "actions" }, h("a", { href: to("turns", turn.id) }, "Open the turn")) : null),
-    h("div", { class: "body" }, turn.stream.element));
+    replace(this.streams, h("h2", { class: this.#turns.length > 1 ? null : "visually-hidden", id: "stream-title" }, `Stream of turn ${position}`), turn.stream.element);
   }
 
   // Continuing
