@@ -10,17 +10,17 @@ export function statusBadge(name, title = null) {
   return h("span", { class: `badge is-${tone}`, title }, h("span", { "aria-hidden": "true" }, mark), label);
 }
 
-/** The verdict in a few words: who ended the turn, and why. */
-export function verdictText(record) {
-  if (record.ended_at === null) return record.last_event || "running";
+/** The verdict in a few words: why the turn ended as it did, and who ended it. */
+export function verdictWords(record) {
+  if (record.ended_at === null) return [record.last_event ? line(record.last_event, 60) : "", ""];
   const code = record.code ? line(record.code, 60) : "";
-  if (record.outcome === "completed") return code ? `completed (${code})` : "";
-  const closer = record.closer && record.closer !== "gateway" ? `by the ${record.closer}` : "";
-  return [code, closer].filter(Boolean).join(" ") || record.outcome;
+  const closer = record.closer && !(record.outcome === "completed" && !code) ? `ended by the ${line(record.closer, 30)}` : "";
+  const diagnostics = record.diagnostics.length ? line(record.diagnostics.join(", "), 80) : "";
+  return [code || (record.outcome === "completed" ? "" : record.outcome), closer || diagnostics];
 }
 
 export function targetText(record) {
-  if (!record.target) return "";
+  if (!record.target || (record.target === record.model && [record.model, ""].includes(record.upstream_model))) return "";
   const model = record.upstream_model && record.upstream_model !== record.model ? ` · ${record.upstream_model}` : "";
   return line(`${record.target}${model}`, 60);
 }

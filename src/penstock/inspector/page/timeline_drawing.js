@@ -81,7 +81,8 @@ function drawGrid(context, model, view, theme) {
     context.moveTo(x, AXIS - 5);
     context.lineTo(x, height);
     context.stroke();
-    context.fillText(axisLabel(time, step, model.isTimed), x + 4, AXIS / 2 - 1);
+    const label = axisLabel(time, step, model.isTimed);
+    if (x + 4 + context.measureText(label).width < width - 2) context.fillText(label, x + 4, AXIS / 2 - 1);
   }
 }
 

@@ -91,7 +91,8 @@ class TurnView {
   async run() {
     if (this.turn.is_running) {
       this.clock = setInterval(() => this.#tick(), 100);
-      await Promise.all([this.turn.has_content ? this.#followEvents() : null, this.#followReport()]);
+      const parts = this.turn.has_content ? [this.#followEvents(), this.#loadRequest()] : [];
+      await Promise.all([...parts, this.#followReport()]);
       clearInterval(this.clock);
       if (this.signal.aborted) return;
       announce(`The turn has ended: ${this.turn.sentence}`);
@@ -157,6 +158,18 @@ class TurnView {
     }
   }
 
+  /** What is known of a turn that is running: its input, and what the upstream got. */
+  async #loadRequest() {
+    try {
+      const content = await this.#loaded();
+      if (this.signal.aborted || !this.turn.is_running) return;
+      this.#drawOutput(this.live.element);
+      replace(this.requests, requestsPanel(content));
+    } catch {
+      // It is loaded again when the turn has ended.
+    }
+  }
+
   #drawOutput(output) {
     const input = this.#content?.input ?? [];
     replace(this.output,
@@ -168,8 +181,8 @@ class TurnView {
 
   /** All events from the first on make the text; those that are new also extend the timeline. */
   async #followEvents() {
-    const live = new LiveOutput();
-    this.#drawOutput(live.element);
+    this.live = new LiveOutput();
+    this.#drawOutput(this.live.element);
     let last = -1;
     while (!this.signal.aborted) {
       try {
@@ -179,7 +192,7 @@ class TurnView {
           const event = parsed(data);
           if (!event?.type || (event.sequence_number ?? 0) <= last) return;
           last = event.sequence_number ?? last;
-          live.add(event);
+          this.live.add(event);
           this.#arrived(event, data.length);
           isOver ||= TERMINAL.has(event.type);
         });

@@ -3,9 +3,9 @@
 import { api } from "../api.js";
 import { announce, code, errorNotice, h, replace, skeleton } from "../dom.js";
 import { follow } from "../feed.js";
-import { counted, fullTime, shortId, time } from "../format.js";
+import { NOTHING, counted, fullTime, shortId, time } from "../format.js";
 import {
-  clientText, costText, durationText, firstOutput, statusBadge, targetText, tokenTitle, tokens, verdictText,
+  clientText, costText, durationText, firstOutput, statusBadge, targetText, tokenTitle, tokens, verdictWords,
 } from "../records.js";
 import { setQuery, to } from "../route.js";
 import { gatewayNow, session } from "../session.js";
@@ -21,7 +21,7 @@ const COLUMNS = [
   ["Status", "", (turn) => statusBadge(turn.ended_at === null ? "running" : turn.outcome)],
   ["Turn", "", (turn) => turnLink(turn)],
   ["Model", "", (turn) => two(line(turn.model || "none", 60), targetText(turn))],
-  ["Client", "", (turn) => two(clientText(turn), line(turn.tenant, 40))],
+  ["Client", "", (turn) => two(clientText(turn), session.current?.needs_key ? line(turn.tenant, 40) : "")],
   ["In", "number", (turn) => tokens(turn, "input_tokens"), "Input tokens"],
   ["Cached", "number", (turn) => tokens(turn, "cached_tokens"), "Input tokens from the upstream’s cache"],
   ["Out", "number", (turn) => tokens(turn, "output_tokens"), "Output tokens"],
@@ -29,7 +29,7 @@ const COLUMNS = [
   ["Cost", "number", costText],
   ["First output", "number", firstOutput, "Time to the first output"],
   ["Duration", "number", (turn) => durationText(turn, gatewayNow())],
-  ["Verdict", "verdict", verdictText],
+  ["Verdict", "verdict", (turn) => two(...verdictWords(turn))],
 ];
 
 export async function show(main, { query, signal }) {
@@ -251,6 +251,7 @@ class TurnList {
     COLUMNS.forEach(([, , content], index) => {
       if (before && index === LINK) return; // it never changes, and may have the focus
       replace(row.cells[index], content(turn));
+      row.cells[index].classList.toggle("is-nothing", ["0", "$0", NOTHING].includes(row.cells[index].textContent));
     });
     const title = tokenTitle(turn);
     if (title) row.cells[IN].title = title;
@@ -350,5 +351,5 @@ function turnLink(turn) {
 }
 
 function two(first, second) {
-  return [h("span", null, first), second ? h("small", null, second) : null];
+  return [first ? h("span", null, first) : null, second ? h("small", null, second) : null];
 }
