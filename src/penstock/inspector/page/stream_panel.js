@@ -34,6 +34,10 @@ export class StreamPanel {
     this.list.grow();
   }
 
+  get length() {
+    return this.timeline.model.length;
+  }
+
   select(index) {
     this.timeline.select(index);
     this.list.select(index);

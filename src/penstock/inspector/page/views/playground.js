@@ -102,8 +102,8 @@ class Playground {
     this.#turns.push(turn);
     this.list.append(turn.element);
     this.drawPrompts();
-    this.#drawStream(turn);
     this.form.setRunning(true);
+    this.#drawStream(turn);
     turn.element.scrollIntoView({ block: "nearest" });
     await turn.run();
   }
@@ -151,13 +151,21 @@ class Playground {
 
   // Events
 
+  /** What is shown already stays as it is: a list that is moved loses its place. */
   #drawStream(turn) {
+    const isShown = turn?.stream.element.isConnected && (turn.isRunning || turn.stream.length > 0);
+    if (isShown) return;
     if (!turn) {
       replace(this.streams, h("h2", { class: "visually-hidden", id: "stream-title" }, "Stream"),
         h("p", { class: "stream-empty panel" }, "Send a message: its events appear here while the answer arrives, on a timeline drawn to scale."));
       return;
     }
     const position = this.#turns.indexOf(turn) + 1;
+    if (!turn.isRunning && !turn.stream.length) {
+      replace(this.streams, h("h2", { class: "visually-hidden", id: "stream-title" }, `Stream of turn ${position}`),
+        h("p", { class: "stream-empty panel" }, "This request was answered without a stream: it failed before the first event."));
+      return;
+    }
     replace(this.streams, h("h2", { class: this.#turns.length > 1 ? null : "visually-hidden", id: "stream-title" }, `Stream of turn ${position}`), turn.stream.element);
   }
 

@@ -21,6 +21,8 @@ export class PlaygroundTurn {
     this.body = body;
     this.items = items;
     this.onChange = onChange;
+    this.isRunning = true;
+    this.isStopped = false;
     this.state = new ResponseState();
     this.live = new LiveOutput();
     this.answer = h("div", { class: "answer" }, this.live.element);
@@ -40,7 +42,6 @@ export class PlaygroundTurn {
 
   async run() {
     this.began = performance.now();
-    this.isRunning = true;
     this.#timer = setInterval(() => this.#tick(), 200);
     this.#drawFoot();
     try {
@@ -54,6 +55,7 @@ export class PlaygroundTurn {
       this.isRunning = false;
       this.took = performance.now() - this.began;
       this.stream.timeline.setNow(0);
+      if (!this.stream.length) replace(this.answer);
       if (!this.state.isOver && !this.failure) this.failure = "The connection ended before the response did.";
       this.#drawFoot();
       announce(`The turn is ${this.outcome}`);
@@ -64,6 +66,7 @@ export class PlaygroundTurn {
   /** Cancel the turn at the gateway; if it does not end then, leave it. */
   stop() {
     if (!this.isRunning) return;
+    this.isStopped = true;
     if (!this.id) {
       this.#abort.abort();
       return;
@@ -80,7 +83,7 @@ export class PlaygroundTurn {
 
   get outcome() {
     if (this.isRunning) return this.state.status || "queued";
-    if (this.state.isOver) return this.state.status;
+    if (this.state.isOver) return this.isStopped && this.state.status === "incomplete" ? "cancelled" : this.state.status;
     return this.#abort.signal.aborted ? "cancelled" : "failed";
   }
 
