@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import threading
 from typing import Any
 
@@ -30,7 +31,7 @@ def sent(page: Page, text: str) -> Any:
     page.get_by_label("Message").fill(text)
     with page.expect_request("**/v1/responses") as request:
         page.keyboard.press("Enter")
-    return request.value.post_data_json
+    return json.loads(request.value.post_data or "")
 
 
 def ended(page: Page, outcome: str, turn: int = 0) -> None:
@@ -93,7 +94,7 @@ def test_the_result_of_a_tool_continues_the_conversation(visit: Visits) -> None:
     tab.picture("playground-tool")
     with page.expect_request("**/v1/responses") as request:
         page.get_by_role("button", name="Return and continue").click()
-    body = request.value.post_data_json
+    body = json.loads(request.value.post_data or "")
     assert body["previous_response_id"].startswith("resp_")
     [item] = body["input"]
     assert (item["type"], item["output"]) == ("function_call_output", "sunny, 21 degrees")
@@ -168,7 +169,7 @@ def test_a_refused_request_says_why_and_can_be_sent_again(visit: Visits) -> None
     expect(page.get_by_role("alert").filter(has_text="server_is_overloaded")).to_be_visible()
     with page.expect_request("**/v1/responses") as request:
         page.get_by_role("button", name="Send again").click()
-    assert "previous_response_id" not in request.value.post_data_json
+    assert "previous_response_id" not in (request.value.post_data or "")
 
 
 def test_hostile_output_is_text(visit: Visits) -> None:

@@ -298,9 +298,7 @@ function patternMark(index) {
     () => [line("M0,4L8,4")],
     () => [line("M-2,6L2,10M0,0L8,8M6,-2L10,2")],
     () => [line("M4,0L4,8")],
-    () => [line("M0,4L8,4M4,0L4,8")],
-    () => [svg("rect", { x: 2, y: 2, width: 3, height: 3, class: "series-dot" })],
-  ][index]();
+  ][index % MOST_SERIES]();
 }
 
 function marker(index, x, y) {

@@ -13,6 +13,7 @@ export class EventList {
   #shown = [];
   #selected = -1;
   #frame = 0;
+  #growing = 0;
   #count = 0;
 
   /** `load(sequence)` returns the event; `onSelect(index)` is called when a row is chosen. `textOf(index)` is shown in the
@@ -56,15 +57,18 @@ export class EventList {
     this.#resized();
   }
 
-  /** Events were added at the end. */
+  /** Events were added at the end: show them with the next frame. The end stays visible, unless the user has left it. */
   grow() {
-    for (let index = this.#count; index < this.#model.length; index += 1) {
-      if (this.withDeltas.checked || !this.#model.typeOf(index).endsWith(".delta")) this.#shown.push(index);
-    }
-    this.#count = this.#model.length;
-    const isAtEnd = this.#selected < 0 && this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - ROW;
-    this.#resized();
-    if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
+    this.#growing ||= requestAnimationFrame(() => {
+      this.#growing = 0;
+      const isAtEnd = this.#selected < 0 && this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - ROW;
+      for (let index = this.#count; index < this.#model.length; index += 1) {
+        if (this.withDeltas.checked || !this.#model.typeOf(index).endsWith(".delta")) this.#shown.push(index);
+      }
+      this.#count = this.#model.length;
+      this.#resized();
+      if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
+    });
   }
 
   #resized() {

@@ -6,6 +6,8 @@ import { marked } from "../text.js";
 
 const SUMS = ["turns", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"];
 
+const COLUMNS = ["requests", "failed", "input", "cached", "output", "reasoning", "cost"];
+
 export function groupTable({ total: groups, totals, latency }, noun) {
   const first = new Map(latency.first_output.map((each) => [each.group, each]));
   const durations = new Map(latency.duration.map((each) => [each.group, each]));
@@ -14,12 +16,13 @@ export function groupTable({ total: groups, totals, latency }, noun) {
     h("h2", { id: "group-table" }, `Per ${noun}`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "group-table" },
       h("table", null,
-        h("thead", null, h("tr", null, [noun, "requests", "failed", "input", "cached", "output", "reasoning", "cost", "first output", "9 of 10", "duration", "9 of 10"]
-          .map((name, index) => h("th", { scope: "col", class: index ? "number" : null }, name)))),
+        h("thead", null,
+          h("tr", { class: "column-groups" }, h("td", { colspan: 1 + COLUMNS.length }),
+            ["time to first output", "duration"].map((name) => h("th", { colspan: "2", scope: "colgroup", class: "number" }, name))),
+          h("tr", null, h("th", { scope: "col" }, noun), [...COLUMNS, "half", "9 of 10", "half", "9 of 10"].map((name) => h("th", { scope: "col", class: "number" }, name)))),
         h("tbody", null, rows.map((row) => line(marked(row.name || "(none)"), row, first.get(row.name), durations.get(row.name)))),
         h("tfoot", null, line("all", totals, null, null)))),
-    h("p", { class: "help" }, "First output and duration: half of the turns within the first time, 9 of 10 within the second. ",
-      "The sums are those of ", h("code", null, "penstock usage"), "."));
+    h("p", { class: "help" }, "Half, and 9 of 10, of the turns took no longer than these times. The sums are those of ", h("code", null, "penstock usage"), "."));
 }
 
 function rowOf(group) {

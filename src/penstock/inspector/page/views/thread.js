@@ -15,7 +15,7 @@ const LOWEST = 6000;
 
 /** Return `{element, branches, reveal}`; `current` is the id of the turn to move to. */
 export function threadView(thread, { current }) {
-  const rows = arrange(thread.turns);
+  const rows = arrange(linked(thread));
   const columns = Math.min(MOST_COLUMNS, 1 + Math.max(0, ...rows.map((row) => row.column)));
   const list = h("ol", { class: "thread" });
   const place = rows.findIndex((row) => row.turn.id === current);
@@ -34,6 +34,12 @@ export function threadView(thread, { current }) {
     branches: rows.filter((row) => row.isBranch).length,
     reveal: () => place > 0 && list.children[place].scrollIntoView({ block: "center" }),
   };
+}
+
+/** The turns of a conversation follow each other, unless they name another one. */
+function linked({ kind, turns }) {
+  if (kind !== "conversation") return turns;
+  return turns.map((turn, index) => ({ ...turn, previous_id: turn.previous_id ?? turns[index - 1]?.id ?? null }));
 }
 
 /**
