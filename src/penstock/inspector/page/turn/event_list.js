@@ -2,7 +2,7 @@
 
 import { copyButton, h, replace } from "../dom.js";
 import { bytes, counted, duration, itemName, number } from "../format.js";
-import { json, pretty } from "../text.js";
+import { json, marked, pretty } from "../text.js";
 
 const ROW = 24;
 const SPARE = 6;
@@ -13,12 +13,16 @@ export class EventList {
   #shown = [];
   #selected = -1;
   #frame = 0;
+  #growing = 0;
   #count = 0;
 
-  /** `load(sequence)` returns the event; `onSelect(index)` is called when a row is chosen. */
-  constructor(model, { load, onSelect }) {
+  /** `load(sequence)` returns the event; `onSelect(index)` is called when a row is chosen. `textOf(index)` is shown in the
+   * place of the lane, and `rulesOf(index)` are the rules that the event breaks. */
+  constructor(model, { load, onSelect, textOf = null, rulesOf = () => [] }) {
     this.load = load;
     this.onSelect = onSelect;
+    this.textOf = textOf;
+    this.rulesOf = rulesOf;
     this.cache = new Map();
     this.withDeltas = h("input", { type: "checkbox", id: "with-deltas", checked: true, onchange: () => this.refresh() });
     this.space = h("div", { class: "event-space", role: "presentation" });
@@ -53,13 +57,18 @@ export class EventList {
     this.#resized();
   }
 
-  /** Events were added at the end. */
+  /** Events were added at the end: show them with the next frame. The end stays visible, unless the user has left it. */
   grow() {
-    for (let index = this.#count; index < this.#model.length; index += 1) {
-      if (this.withDeltas.checked || !this.#model.typeOf(index).endsWith(".delta")) this.#shown.push(index);
-    }
-    this.#count = this.#model.length;
-    this.#resized();
+    this.#growing ||= requestAnimationFrame(() => {
+      this.#growing = 0;
+      const isAtEnd = this.#selected < 0 && this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - ROW;
+      for (let index = this.#count; index < this.#model.length; index += 1) {
+        if (this.withDeltas.checked || !this.#model.typeOf(index).endsWith(".delta")) this.#shown.push(index);
+      }
+      this.#count = this.#model.length;
+      this.#resized();
+      if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
+    });
   }
 
   #resized() {
@@ -96,11 +105,12 @@ export class EventList {
     }
     this.#keep(sequence, event);
     if (this.#selected !== index) return;
+    const rules = this.rulesOf(index).map((each) => h("p", { class: "hint is-warn" }, h("span", null, h("code", null, each.rule), " ", marked(each.message))));
     if (event === null || event === undefined) {
-      replace(this.content, h("p", { class: "muted" }, "The store does not have this event."));
+      replace(this.content, rules, h("p", { class: "muted" }, "The store does not have this event."));
       return;
     }
-    replace(this.content, h("div", { class: "event-actions" }, copyButton(() => pretty(event), "Copy JSON")), json(event, { depth: 2 }));
+    replace(this.content, rules, h("div", { class: "event-actions" }, copyButton(() => pretty(event), "Copy JSON")), json(event, { depth: 2 }));
   }
 
   #keep(sequence, event) {
@@ -133,14 +143,16 @@ export class EventList {
     const isSelected = index === this.#selected;
     const lane = model.rowOf(index);
     const type = model.typeOf(index);
+    const isBroken = this.rulesOf(index).length > 0;
+    const name = this.textOf ? this.textOf(index) : lane.lane ? lane.lane.name || itemName(lane.lane.type) : "";
     const element = h("div", {
       id: `event-${index}`, class: isSelected ? "event is-selected" : "event", role: "option", "data-index": index,
       "aria-selected": isSelected, "aria-setsize": this.#shown.length, "aria-posinset": position + 1,
     },
       h("span", { class: "number muted" }, number(model.sequence[index])),
       h("span", { class: "number" }, model.isTimed ? duration(model.at[index]) : ""),
-      h("span", { class: "event-type" }, type.replace(/^response\./, "")),
-      h("span", { class: "muted event-lane" }, lane.lane ? lane.lane.name || itemName(lane.lane.type) : ""),
+      h("span", { class: isBroken ? "event-type is-broken" : "event-type" }, isBroken ? "▲ " : null, marked(type.replace(/^response\./, ""))),
+      h("span", { class: this.textOf ? "muted event-text" : "muted event-lane" }, name),
       h("span", { class: "number muted" }, bytes(model.size[index])));
     element.style.setProperty("top", `${position * ROW}px`);
     return element;

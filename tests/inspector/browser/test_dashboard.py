@@ -1,0 +1,146 @@
+"""The dashboard: its numbers are those of `penstock usage`, and its charts can be read in every way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.gateway.running import Running
+from tests.inspector.browser.conftest import Visits
+from tests.inspector.browser.visitors import PHONE, THEMES, Theme
+
+pytestmark = pytest.mark.page
+
+FIELDS = ("turns", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def turns(site: Running) -> None:
+    """Run turns that end in different ways."""
+    for _ in range(3):
+        site.stream("demo", "Think about it, then answer with 30 words.")
+    site.stream("demo", "Answer with 20 words, and fail in the middle with rate_limit_exceeded.")
+    site.stream("demo", "Break off.")
+    site.whole("demo", "Fail with 429.")
+    site.whole("demo", "Answer with 60 words.", max_output_tokens=16, store=False)
+
+
+def usage(site: Running, by: str, folder: Path) -> list[Json]:
+    """Return what `penstock usage` says."""
+    command = [sys.executable, "-m", "penstock", "usage", "--base-url", f"{site.url}/v1", "--json"]
+    done = subprocess.run(
+        [*command, "--by", by, "--since", "24h"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def table(page: Page) -> dict[str, dict[str, int]]:
+    """Return the sums in the dashboard's table, by the names of its rows."""
+    rows: list[list[Any]] = page.evaluate(
+        """() => [...document.querySelectorAll(".group-table tbody tr, .group-table tfoot tr")].map((row) => [
+            row.querySelector("th").textContent,
+            Object.fromEntries([...row.querySelectorAll("[data-field]")].map((cell) => [cell.dataset.field, cell.textContent])),
+        ])"""
+    )
+    return {
+        name: {field: int(cells[field].split()[0].replace(",", "")) for field in FIELDS}
+        for name, cells in rows
+    }
+
+
+@pytest.mark.parametrize("by", ["model", "key", "target"])
+def test_the_numbers_are_those_of_penstock_usage(
+    visit: Visits, site: Running, tmp_path: Path, by: str
+) -> None:
+    page = visit().go(f"#/dashboard?by={by}", view="dashboard")
+    shown = table(page)
+    expected = usage(site, by, tmp_path)
+    assert {name: row for name, row in shown.items() if name != "all"} == {
+        each["group"][by]: {field: each[field] for field in FIELDS} for each in expected
+    }
+    assert shown["all"] == {field: sum(each[field] for each in expected) for field in FIELDS}
+    tiles = page.locator(".tile")
+    expect(tiles.nth(0).locator(".tile-value")).to_have_text(str(shown["all"]["turns"]))
+    expect(tiles.nth(0)).to_contain_text(f"{shown['all']['failed']} failed")
+
+
+def test_causes_of_errors_lead_to_their_turns(visit: Visits) -> None:
+    tab = visit()
+    page = tab.go("#/dashboard", view="dashboard")
+    causes = page.locator(".ranked li")
+    expect(causes.filter(has_text="rate_limit_exceeded")).to_contain_text("2")
+    expect(causes.filter(has_text="upstream_truncated")).to_contain_text("1")
+    tab.picture("dashboard-small")
+    causes.get_by_role("link", name="upstream_truncated").click()
+    tab.ready("turns")
+    expect(page.locator(".turns tbody tr")).to_have_count(1)
+
+
+@pytest.mark.parametrize("time", ["the last hour", "the last 7 days", "the last 30 days"])
+def test_every_range_shows_the_same_turns(visit: Visits, time: str) -> None:
+    page = visit().go("#/dashboard", view="dashboard")
+    before = table(page)
+    page.get_by_role("radio", name=time).check(force=True)
+    expect(page.locator(".as-of")).to_be_visible()
+    expect(page.locator("#announcements")).to_contain_text(time)
+    assert table(page) == before
+    assert "range=" in page.url
+
+
+def test_a_chart_is_read_by_keyboard_pointer_and_as_a_table(visit: Visits) -> None:
+    page = visit().go("#/dashboard?range=1h", view="dashboard")
+    chart = page.get_by_role("slider", name="Requests: move through time")
+    chart.focus()
+    for _ in range(60):
+        if "demo 0" not in (chart.get_attribute("aria-valuetext") or ""):
+            break
+        page.keyboard.press("ArrowLeft")
+    count = (chart.get_attribute("aria-valuetext") or "").rpartition("demo ")[2]
+    assert int(count) > 0
+    expect(page.locator(".chart-readout").first).to_contain_text(count)
+    page.keyboard.press("Escape")
+    expect(page.locator(".chart-readout").first).to_be_hidden()
+    box = chart.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    expect(page.locator(".chart-readout").first).to_be_visible()
+    page.get_by_text("Numbers as a table").first.click()
+    expect(page.locator(".chart table").first).to_contain_text(count)
+
+
+def test_a_series_is_hidden_and_shown(visit: Visits) -> None:
+    page = visit().go("#/dashboard", view="dashboard")
+    key = page.get_by_role("button", name="reasoning")
+    key.click()
+    expect(key).to_have_attribute("aria-pressed", "false")
+    key.click()
+    expect(key).to_have_attribute("aria-pressed", "true")
+
+
+def test_nothing_in_a_time_is_a_sentence(visit: Visits) -> None:
+    tab = visit()
+    tab.page.clock.install(time="2029-01-01T12:00:00Z")
+    page = tab.go("#/dashboard", view="dashboard")
+    expect(page.locator(".notice")).to_contain_text("No turn has ended in the last 24 hours")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_dashboard_is_accessible_and_fits_a_phone(visit: Visits, theme: Theme) -> None:
+    for tab in (visit(theme=theme), visit(theme=theme, size=PHONE)):
+        page = tab.go("#/dashboard", view="dashboard")
+        expect(page.locator(".chart-svg").first).to_be_visible()
+        assert tab.too_wide() == []
+        assert tab.accessibility() == []
+        tab.picture(f"dashboard-{theme}-{page.viewport_size['width']}", whole=True)  # type: ignore[index]

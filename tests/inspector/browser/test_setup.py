@@ -1,0 +1,73 @@
+"""Set up: the settings of every client, which are those of `penstock connect`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from penstock.connect.guides import GUIDES
+from tests.gateway.running import Running
+from tests.inspector.browser.conftest import Visits
+from tests.inspector.browser.visitors import PHONE, THEMES, Theme
+
+pytestmark = pytest.mark.page
+
+
+def connect(name: str, url: str, folder: Path) -> str:
+    """Return what `penstock connect` prints."""
+    command = [sys.executable, "-m", "penstock", "connect", name, "--base-url", url, "--model", "demo"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+def test_every_client_has_the_text_of_penstock_connect(visit: Visits, site: Running, tmp_path: Path) -> None:
+    page, url = visit().go("#/setup", view="setup"), f"{site.url}/v1"
+    assert page.locator(".base-url code").inner_text() == url
+    for name, guide in GUIDES.items():
+        page.get_by_role("button", name=guide.title, exact=True).click()
+        settings = page.get_by_role("region", name=f"Settings for {guide.title}", exact=True)
+        assert (settings.text_content() or "").strip("\n") == connect(name, url, tmp_path).strip("\n")
+        assert f"client={name}" in page.url
+
+
+def test_the_copy_button_copies(visit: Visits, site: Running) -> None:
+    page = visit(permissions=["clipboard-read", "clipboard-write"]).go("#/setup?client=openai", view="setup")
+    page.locator(".code").filter(has_text="import").get_by_role("button").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert f'base_url="{site.url}/v1"' in page.evaluate("navigator.clipboard.readText()")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download hello.py").click()
+    assert site.url in download.value.path().read_text()
+
+
+def test_the_curl_command_works(visit: Visits) -> None:
+    page = visit().go("#/setup?client=curl", view="setup")
+    command = page.get_by_role("region", name="Settings for curl").text_content() or ""
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=True)
+    assert "event: response.completed" in done.stdout
+
+
+def test_the_keyboard_alone_is_enough(visit: Visits) -> None:
+    page = visit().go("#/setup", view="setup")
+    button = page.get_by_role("button", name="LangChain")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if button.evaluate("(each) => each === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="LangChain")).to_be_visible()
+    expect(button).to_be_focused()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_view_is_accessible_and_fits_a_phone(visit: Visits, theme: Theme) -> None:
+    for tab in (visit(theme=theme), visit(theme=theme, size=PHONE)):
+        page = tab.go("#/setup?client=openai", view="setup")
+        expect(page.get_by_role("heading", name="Run it")).to_be_visible()
+        assert tab.too_wide() == []
+        assert tab.accessibility() == []
+        tab.picture(f"setup-{theme}-{page.viewport_size['width']}")  # type: ignore[index]
