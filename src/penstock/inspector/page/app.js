@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { announce, errorNotice, h, replace, skeleton, svg } from "./dom.js";
 import { route } from "./route.js";
-import { loadSession } from "./session.js";
+import { loadSession, session } from "./session.js";
 
 /** What is in an address after `#/` -> the module of the view, and its title. */
 const VIEWS = {
@@ -38,6 +38,10 @@ async function show() {
   shown = `${view}/${id}`;
   if (isAnother) replace(main, skeleton());
   main.dataset.view = view;
+  if (session.isLocked) {
+    replace(main, locked());
+    return;
+  }
   try {
     if (!module) throw new Error(`There is no view “${view}”. Choose one from the navigation above.`);
     const loaded = await import(module);
@@ -53,6 +57,14 @@ async function show() {
     main.dataset.ready = view;
     announce(`${title} is shown`);
   }
+}
+
+function locked() {
+  return h("div", { class: "notice", role: "alert" },
+    h("h1", null, "This gateway needs a key"),
+    h("p", null, "Everything on this page belongs to one of the keys in the gateway’s configuration. ",
+      h("code", null, "penstock keys create NAME"), " makes one."),
+    h("p", null, h("button", { type: "button", class: "primary", onclick: changeKey }, "Enter a key")));
 }
 
 function markCurrent(section) {
@@ -157,10 +169,10 @@ function drawKey() {
 }
 
 async function changeKey() {
-  if (await askForKey("")) {
-    await drawSession();
-    show();
-  }
+  if (!(await askForKey(""))) return;
+  await drawSession();
+  shown = null;
+  show();
 }
 
 async function drawSession() {

@@ -36,6 +36,13 @@ export function duration(milliseconds) {
   return hours ? `${hours} h ${minutes % 60} min` : `${minutes} min ${whole % 60} s`;
 }
 
+/** A time within a turn, as exact as needed to tell it from others in a span: `866.25 ms`. */
+export function instant(milliseconds, span) {
+  if (span >= 2000) return duration(milliseconds);
+  if (span >= 20) return milliseconds >= 1000 ? `${(milliseconds / 1000).toFixed(3)} s` : `${Math.round(milliseconds)} ms`;
+  return `${milliseconds.toFixed(2)} ms`;
+}
+
 /** Dollars: `$1.25`, `$0.0042`, `$0.000013`. */
 export function cost(dollars) {
   if (!isNumber(dollars)) return NOTHING;

@@ -166,7 +166,7 @@ function node(value, options) {
   const body = h("div", { class: "branch" });
   const details = h("details", { open: depth > 0 },
     h("summary", rowOf(path, marks), label, punctuation(open),
-      h("span", { class: "count" }, counted(count, noun)), punctuation(close), markAt(path, marks)),
+      h("span", { class: "count" }, counted(count, noun)), preview(value, keys), punctuation(close), markAt(path, marks)),
     body);
   const fill = () => {
     if (body.childElementCount || !details.open) return;
@@ -175,6 +175,22 @@ function node(value, options) {
   details.addEventListener("toggle", fill);
   if (depth > 0) fill();
   return details;
+}
+
+/** The beginning of what a closed branch contains. */
+function preview(value, keys) {
+  const shown = [];
+  let length = 0;
+  for (const key of keys ?? value.keys()) {
+    const each = value[key];
+    const isBranch = each !== null && typeof each === "object";
+    const text = isBranch ? (Array.isArray(each) ? "[…]" : "{…}") : JSON.stringify(typeof each === "string" ? line(each, 40) : each);
+    shown.push(keys ? `${line(key, 30)}: ${text}` : text);
+    length += shown.at(-1).length;
+    if (length > 60) break;
+  }
+  const rest = (keys ?? value).length > shown.length ? ", …" : "";
+  return h("span", { class: "preview" }, shown.join(", "), rest);
 }
 
 function entries(body, value, keys, options, begin) {

@@ -6,7 +6,7 @@
  */
 
 import { announce, h, replace } from "./dom.js";
-import { bytes, counted, duration, number } from "./format.js";
+import { bytes, counted, duration, instant, number } from "./format.js";
 import { AXIS, ROW, Scale, colours, draw, gutter } from "./timeline_drawing.js";
 import { TimelineModel, lowerBound } from "./timeline_model.js";
 
@@ -171,7 +171,7 @@ export class Timeline {
     const count = counted(this.model.length, "event");
     const length = this.model.isTimed ? ` in ${duration(this.model.end)}` : " by position: there are no times";
     const { begin, end } = this.#range();
-    const part = this.#view.isFit ? "" : this.model.isTimed ? ` · ${duration(begin)} to ${duration(end)}` : ` · #${number(Math.floor(begin))} to #${number(Math.ceil(end))}`;
+    const part = this.#view.isFit ? "" : this.model.isTimed ? ` · ${instant(begin, end - begin)} to ${instant(end, end - begin)}` : ` · #${number(Math.floor(begin))} to #${number(Math.ceil(end))}`;
     const text = `${count}${length}${part}`;
     if (this.summary.textContent !== text) this.summary.textContent = text;
   }

@@ -13,7 +13,7 @@ import { line } from "../text.js";
 
 const LIMIT = 50;
 const OUTCOMES = ["running", "completed", "incomplete", "failed", "refused", "cancelled"];
-const PERIODS = { "": "any time", 3600: "last hour", 86400: "last 24 hours", 604800: "last 7 days" };
+const PERIODS = [["", "any time"], ["3600", "last hour"], ["86400", "last 24 hours"], ["604800", "last 7 days"]];
 const FILTERS = ["search", "outcome", "model", "target", "key", "period"];
 
 /** Name, class and content of each column. */
@@ -203,7 +203,7 @@ class TurnList {
       field("model", "Model", input("model", "any")),
       field("target", "Target", input("target", "any")),
       session.current?.is_administrator && session.current.needs_key ? field("key", "Key", input("key", "any")) : null,
-      field("period", "Started", select("period", Object.entries(PERIODS))));
+      field("period", "Started", select("period", PERIODS)));
   }
 
   #later(name, value) {
