@@ -41,11 +41,14 @@ class Desk:
                 raise Abandoned
             return encode_stepwise(make())
 
+        exchange.channel.on_disconnect(lambda: None)  # an ASGI server reports only to those who ask
         try:
             async with self._free:
                 body = await run_heavy(weight, work)
         except Abandoned:
             raise ClientDisconnected from None
+        finally:
+            exchange.channel.on_disconnect(None)
         await send(exchange, body)
 
 
