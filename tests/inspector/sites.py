@@ -26,6 +26,8 @@ from tests.stored_turns import Turn
 Json = dict[str, Any]
 
 API = "/inspector/api"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+"""What a browser accepts."""
 TOKENS = {"anna": "pk_anna", "ben": "pk_ben", "root": "pk_root"}
 KEYS = tuple(
     ClientKey(name=name, digest=key_digest(token), admin=name == "root") for name, token in TOKENS.items()
