@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -137,6 +138,14 @@ class Feed:
             frame = _frame(record)
             for viewer in self._viewers:
                 viewer.add(record.tenant, frame)
+
+
+_feeds: WeakKeyDictionary[Gateway, Feed] = WeakKeyDictionary()
+
+
+async def follow(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    """Send the feed of a gateway, until the client disconnects."""
+    await _feeds.setdefault(gateway, Feed()).follow(gateway, exchange, key)
 
 
 async def _changes(watch: LedgerWatch) -> list[TurnRecord] | None:
