@@ -8,7 +8,7 @@ import { announce, errorNotice, h, notice, replace, skeleton } from "../dom.js";
 import { cost, counted, duration, number, percent, short, time } from "../format.js";
 import { marked } from "../text.js";
 import { byMinute } from "./dashboard_minutes.js";
-import { groupTable } from "./dashboard_table.js";
+import { costOf, groupTable } from "./dashboard_table.js";
 
 const HOUR = 3600;
 const DAY = 86400;
@@ -46,7 +46,7 @@ export async function show(main, { query, signal }) {
   };
   const choose = (name, value) => {
     choice[name] = value;
-    setQuery({ range: choice.range === "24h" ? "" : choice.range, by: choice.by === "model" ? "" : choice.by });
+    setQuery({ range: choice.range, by: choice.by === "model" ? "" : choice.by });
     load();
   };
 
@@ -57,6 +57,8 @@ export async function show(main, { query, signal }) {
       segments("Per", "by", Object.entries(DIMENSIONS).map(([value, label]) => [value, label, label]), choice.by, (value) => choose("by", value)),
       h("button", { type: "button", onclick: () => load() }, "Refresh")),
     body);
+  if (!query.range) choice.range = await shortestRange(choice, signal);
+  main.querySelector(`input[name="dashboard-range"][value="${choice.range}"]`).checked = true;
   await load({ isQuiet: true });
 
   const timer = setInterval(() => {
@@ -82,6 +84,17 @@ function segments(label, name, options, chosen, onchange) {
 }
 
 // Data
+
+/** Where the gateway has been in use for less than an hour, a day would be one bar. */
+async function shortestRange({ by }, signal) {
+  const until = Math.ceil(Date.now() / 1000);
+  try {
+    const [hour, day] = await Promise.all([HOUR, DAY].map((length) => api.get("inspector/api/dashboard", { since: until - length, until, by, bucket: "hour" }, signal)));
+    return hour.totals?.turns > 0 && hour.totals.turns === day.totals?.turns ? "1h" : "24h";
+  } catch {
+    return "24h"; // the next request shows the error
+  }
+}
 
 async function fetchData({ range, by }, signal) {
   const { seconds, bucket } = RANGES[range];
@@ -167,11 +180,6 @@ function tiles({ totals, groups, latency_over_time: latency, latency_all: all })
     tile("Cost", costOf(totals), totals.unpriced ? `without ${counted(totals.unpriced, "request")}: no price is known` : "all prices are known", overTime("cost")),
     all?.first_output ? tile("First output, median", duration(all.first_output.p50), `9 of 10 within ${duration(all.first_output.p90)}`, latency.first_output.p50) : null,
     all?.duration ? tile("Duration, median", duration(all.duration.p50), `9 of 10 within ${duration(all.duration.p90)}`, latency.duration.p50) : null);
-}
-
-function costOf(totals) {
-  if (totals.unpriced === totals.turns) return "?";
-  return `${cost(totals.cost)}${totals.unpriced ? "+" : ""}`;
 }
 
 function tile(name, value, detail, values, tone = "", exact = "") {

@@ -26,9 +26,15 @@ export function groupTable({ total: groups, totals, latency }, noun) {
 }
 
 function rowOf(group) {
-  const row = { name: group.name, cost: 0 };
-  for (const field of [...SUMS, "cost"]) row[field] = group[field].reduce((total, value) => total + value, 0);
+  const row = { name: group.name };
+  for (const field of [...SUMS, "cost", "unpriced"]) row[field] = (group[field] ?? []).reduce((total, value) => total + value, 0);
   return row;
+}
+
+/** `?` if no price is known, `+` if some are not. */
+export function costOf({ cost: dollars, turns, unpriced }) {
+  if (unpriced && unpriced === turns) return "?";
+  return `${cost(dollars)}${unpriced ? "+" : ""}`;
 }
 
 function line(name, row, first, whole) {
@@ -37,6 +43,6 @@ function line(name, row, first, whole) {
     cell("turns", number(row.turns)),
     cell("failed", row.failed ? `${number(row.failed)} (${percent(row.failed, row.turns)})` : "0"),
     SUMS.slice(2).map((field) => cell(field, number(row[field]))),
-    cell("cost", cost(row.cost)),
+    cell("cost", costOf(row)),
     [first?.p50, first?.p90, whole?.p50, whole?.p90].map((value) => h("td", { class: "number" }, duration(value))));
 }
