@@ -6,7 +6,7 @@ import { BUCKET_SECONDS } from "../axis.js";
 import { rankedBars, sparkline, timeChart } from "../charts.js";
 import { announce, errorNotice, h, notice, replace, skeleton } from "../dom.js";
 import { cost, counted, duration, number, percent, short, time } from "../format.js";
-import { marked } from "../text.js";
+import { line, marked } from "../text.js";
 import { byMinute } from "./dashboard_minutes.js";
 import { costOf, groupTable } from "./dashboard_table.js";
 
@@ -188,7 +188,7 @@ function tile(name, value, detail, values, tone = "", exact = "") {
     h("dd", { class: "tile-line", "aria-hidden": "true" }, sparkline(values)));
 }
 
-const nameOf = (group) => group.name || "(none)";
+const nameOf = (group) => line(group.name || "(none)", 60);
 
 function requests({ times, bucket, groups, totals }, by) {
   return timeChart({ title: "Requests", summary: `per ${DIMENSIONS[by]}`, kind: "bars", times, bucket, format: short, isWhole: true, height: totals.failed ? 250 : 180,
