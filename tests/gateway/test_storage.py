@@ -99,6 +99,35 @@ def test_the_ledger_has_a_retention_of_its_own() -> None:
     assert run(kept()) == ["resp_4", "resp_3", "resp_2"]
 
 
+class Counting(MemoryStore):
+    """Counts how often a worker asks whether it prunes by age, and how often one does."""
+
+    asked = pruned = 0
+
+    async def advance_time(self, *, every: float = 0.0) -> float | None:
+        self.asked += 1
+        return await super().advance_time(every=every)
+
+    async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
+        self.pruned += older_than > 0
+        return await super().prune(older_than=older_than, most_bytes=most_bytes)
+
+
+def test_of_several_workers_one_prunes_each_time() -> None:
+    async def counts() -> list[int]:
+        clock, found = Clock(100 * DAY), []
+        store = Counting(clock=clock)
+        async with pruning(store, Limits(), every=1e-6), pruning(store, Limits(), every=1e-6):
+            for _ in range(3):
+                before, clock.now = store.asked, clock.now + 1
+                while store.asked < before + 10:
+                    await asyncio.sleep(0)
+                found.append(store.pruned)
+        return [each - found[0] for each in found]
+
+    assert run(counts()) == [0, 1, 2]
+
+
 class Broken(MemoryStore):
     async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:  # noqa: ARG002
         raise StoreError(StoreError.UNWRITABLE, "no room")

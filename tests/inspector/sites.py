@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from penstock.demo.upstream import DemoUpstream
@@ -16,6 +17,7 @@ from penstock.gateway.settings import DEMO, ClientKey, Settings
 from penstock.inspector.routes import inspector_routes
 from penstock.store.contract import Store
 from penstock.store.memory import MemoryStore
+from penstock.store.sqlite.store import open_sqlite_store
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.target import Upstream
 from tests.gateway.in_process import Caller, chain
@@ -24,6 +26,8 @@ from tests.stored_turns import Turn
 Json = dict[str, Any]
 
 API = "/inspector/api"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+"""What a browser accepts."""
 TOKENS = {"anna": "pk_anna", "ben": "pk_ben", "root": "pk_root"}
 KEYS = tuple(
     ClientKey(name=name, digest=key_digest(token), admin=name == "root") for name, token in TOKENS.items()
@@ -83,15 +87,17 @@ def with_site(
     test: Callable[[Site], Awaitable[None]],
     *upstreams: Upstream,
     keys: bool = False,
-    store: Store | None = None,
+    file: Path | None = None,
     **settings: Any,
 ) -> None:
-    """Run a test against a gateway with these upstreams, which answer the model `m` one after the other."""
+    """Run a test against a gateway with these upstreams, which answer the model `m` one after the other.
+    `file`: of its store; by default it is in memory."""
 
     async def run() -> None:
         more = {"keys": KEYS if keys else (), **settings}
         configured = chain(*upstreams, **more) if upstreams else Settings(**more)
-        gateway = Gateway(configured, store=store or MemoryStore())
+        store: Store = await open_sqlite_store(file) if file is not None else MemoryStore()
+        gateway = Gateway(configured, store=store)
         known: dict[str, Upstream] = {DEMO: DemoUpstream(pace=0), **{each.name: each for each in upstreams}}
         gateway.services = Services(configured, known, gateway.metrics, TokenCounter())
         async with asyncio.timeout(60):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.inspector.page_files import CONTENT_SECURITY_POLICY, START, page_files, prefers_html
-from tests.inspector.sites import Site, with_site
-
-BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+from tests.inspector.sites import BROWSER, Site, with_site
 
 
 @pytest.mark.parametrize(

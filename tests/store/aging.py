@@ -11,7 +11,9 @@ DAY = 86_400
 async def prune_repeatedly(store: Store, *, times: int = 1, days: int = 30) -> None:
     """Advance the time and prune, as the gateway does every ten minutes."""
     for _ in range(times):
-        await store.prune(older_than=await store.advance_time() - days * DAY)
+        now = await store.advance_time()
+        assert now is not None
+        await store.prune(older_than=now - days * DAY)
 
 
 async def stored_ids(store: Store) -> list[str]:

@@ -130,6 +130,12 @@ async def test_a_clock_that_is_set_back_is_followed_at_once(store: Store, clock:
 
 
 @for_every_store
+async def test_the_stores_time_is_advanced_once_in_a_while(store: Store, clock: Clock) -> None:
+    assert await store.advance_time(every=60) == clock.now
+    assert await store.advance_time(every=60) is None
+
+
+@for_every_store
 async def test_turns_that_a_newer_turn_continues_are_not_pruned(store: Store, clock: Clock) -> None:
     """Without them the newer turn could not be continued."""
     for id, previous in (("resp_1", None), ("resp_2", "resp_1"), ("resp_old", None)):

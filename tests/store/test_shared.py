@@ -279,3 +279,18 @@ async def test_records_of_living_workers_are_not_settled(first: SharedStore, sec
     await asyncio.sleep(0.6)  # the lease of the second worker expires, and is noticed
     [record] = (await first.turns(TurnFilter())).turns
     assert record.outcome == "running"
+
+
+# Pruning
+
+
+@for_two_workers
+async def test_time_passes_once_for_all_workers(first: SharedStore, second: SharedStore) -> None:
+    assert await first.advance_time(every=60) is not None
+    assert [await each.advance_time(every=60) for each in (first, second)] == [None, None]
+
+
+@for_two_workers
+async def test_of_workers_that_look_at_once_one_prunes(first: SharedStore, second: SharedStore) -> None:
+    found = await asyncio.gather(*(each.advance_time(every=60) for each in (first, second) * 4))
+    assert len([now for now in found if now is not None]) == 1

@@ -61,13 +61,15 @@ def _failed(account: Account) -> str:
 
 
 def _received(account: Account) -> str:
-    verdict = account.verdict
-    last = verdict.last_event
-    if verdict.terminal_sent and last:
+    # The verdict is stored before the terminal event is sent, the record is settled after that.
+    record = account.record if account.record is not None and account.record.ended_at is not None else None
+    ended = record or account.verdict
+    last = ended.last_event
+    if ended.terminal_sent and last:
         return f"The client received `{last}`."
-    if verdict.status >= _ERROR_STATUS:
-        return f"The client received HTTP {verdict.status}."
-    if last and verdict.closer == "client":
+    if ended.status >= _ERROR_STATUS:
+        return f"The client received HTTP {ended.status}."
+    if last and ended.closer == "client":
         return f"The last event before that was `{last}`."
     return ""
 

@@ -20,6 +20,8 @@ NAME = "responses.sqlite"
 
 PRUNE_EVERY = 600.0
 """Seconds."""
+_EARLIEST = 0.95
+"""The part of this time after which the next worker may prune: timers are not exact."""
 _DAY = 86_400
 _MOST_FILES = 20
 """How many private gateways can have a file at the same time."""
@@ -100,25 +102,30 @@ async def prune_regularly(
     every: float = PRUNE_EVERY,
     also: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Prune the store until cancelled, and call `also` each time. If pruning fails, retry the next time.
+    """Prune the store until cancelled, and call `also` each time. If pruning fails, retry the next time. Of
+    the workers that share a store, one prunes each time: whichever comes first.
 
     At startup nothing is deleted because of its age: the clock of a machine that has just booted may not be
     set yet.
     """
-    await _prune(store, limits(), by_age=False)
+    await _prune(store, limits())
     while True:
         await asyncio.sleep(every)
-        await _prune(store, limits(), by_age=True)
+        await _prune(store, limits(), every=every)
         if also is not None:
             await also()
 
 
-async def _prune(store: Store, limits: Limits, *, by_age: bool) -> None:
+async def _prune(store: Store, limits: Limits, *, every: float | None = None) -> None:
+    """Delete what exceeds the size limit, and unless `every` is None, what is too old."""
     try:
-        now = await store.advance_time() if by_age else 0.0
-        oldest = now - limits.store_days * _DAY if by_age else 0.0
-        deleted = await store.prune(older_than=oldest, most_bytes=limits.store_bytes)
-        if by_age:
+        if every is None:
+            deleted = await store.prune(older_than=0.0, most_bytes=limits.store_bytes)
+        elif (now := await store.advance_time(every=_EARLIEST * every)) is None:
+            return
+        else:
+            oldest = now - limits.store_days * _DAY
+            deleted = await store.prune(older_than=oldest, most_bytes=limits.store_bytes)
             await store.prune_ledger(older_than=now - limits.ledger_days * _DAY)
     except PenstockError as error:
         log.warning("%s", f"the store could not be pruned: {error}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from penstock.errors import PenstockError
 from penstock.fairness import HEAVY, WorkSlice, run_heavy
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import JSON, Exchange
 from penstock.gateway.http.paging import number
 from penstock.protocol.large_json import encode_stepwise
@@ -41,12 +43,23 @@ class Desk:
                 raise Abandoned
             return encode_stepwise(make())
 
+        exchange.channel.on_disconnect(lambda: None)  # an ASGI server reports only to those who ask
         try:
             async with self._free:
                 body = await run_heavy(weight, work)
         except Abandoned:
             raise ClientDisconnected from None
+        finally:
+            exchange.channel.on_disconnect(None)
         await send(exchange, body)
+
+
+_desks: WeakKeyDictionary[Gateway, Desk] = WeakKeyDictionary()
+
+
+def desk_of(gateway: Gateway) -> Desk:
+    """Return the only desk of a gateway."""
+    return _desks.setdefault(gateway, Desk())
 
 
 async def answer(exchange: Exchange, value: Any) -> None:

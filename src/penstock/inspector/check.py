@@ -23,7 +23,7 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import Abandoned, Desk, choice
+from penstock.inspector.answers import Abandoned, choice, desk_of
 from penstock.inspector.columns import StreamColumns
 from penstock.inspector.logged_events import json_or_none
 from penstock.inspector.violations import MOST_VIOLATIONS, ShownViolation, shown
@@ -55,13 +55,13 @@ class CheckedStream(Struct):
     status: str = ""
 
 
-async def check_file(desk: Desk, gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+async def check_file(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
     accent = choice(exchange, "accent", _AUTO, *ACCENTS)
     data = await _read(gateway, exchange)
-    await desk.answer(exchange, max(len(data), HEAVY), lambda: checked(data, accent, exchange))
+    await desk_of(gateway).answer(exchange, max(len(data), HEAVY), lambda: checked(data, accent, exchange))
 
 
-async def translate_file(desk: Desk, gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+async def translate_file(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
     name = choice(exchange, "dialect", _AUTO, *DIALECTS)
     accent = choice(exchange, "accent", *ACCENTS)
     data = await _read(gateway, exchange)
@@ -70,7 +70,9 @@ async def translate_file(desk: Desk, gateway: Gateway, exchange: Exchange, _: Cl
         if not name:
             message = "the API format of this file is not known: name it with ?dialect="
             raise RequestRefused(400, "unknown_format", message, param="dialect")
-    await desk.answer(exchange, max(len(data), HEAVY), lambda: _translated(data, name, accent, exchange))
+    await desk_of(gateway).answer(
+        exchange, max(len(data), HEAVY), lambda: _translated(data, name, accent, exchange)
+    )
 
 
 async def _read(gateway: Gateway, exchange: Exchange) -> bytes:
@@ -223,7 +225,7 @@ def _nothing(kind: str, sentence: str) -> Json:
 def _no_events(data: bytes, format: str) -> str:
     if not data.strip():
         return "The file is empty."
-    return f"No events were found in {counted(len(data), 'byte')}, read as {format}: this is no stream."
+    return f"No events were found in {counted(len(data), 'byte')}, read as {format}: it is not a stream."
 
 
 def _translated(data: bytes, name: str, accent: str, exchange: Exchange) -> Json:

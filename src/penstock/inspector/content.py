@@ -15,7 +15,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.telemetry.traces import LONGEST_BODY, RequestTrace, read_trace
-from penstock.inspector.answers import Desk
+from penstock.inspector.answers import desk_of
 from penstock.inspector.logged_events import json_or_none
 from penstock.inspector.lookup import find_content
 from penstock.inspector.request_differences import RequestDifference, request_differences
@@ -39,16 +39,14 @@ class RenderedRequest(Struct):
     note: str = ""
 
 
-async def show_content(
-    desk: Desk, gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str
-) -> None:
+async def show_content(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
     account = await find_content(gateway, key, turn_id)
     input, has_all = await own_input(gateway.store, account.stored)
     weight = len(account.stored.response) + sum(len(item.data) for item in input)
     weight += sum(len(trace.data) for trace in account.traces if trace.kind == "request")
     if account.is_running:
         weight += sum(len(event.data) for event in account.events)
-    await desk.answer(exchange, weight, lambda: _content(account, input, has_all))
+    await desk_of(gateway).answer(exchange, weight, lambda: _content(account, input, has_all))
 
 
 async def own_input(store: Store, stored: StoredResponse) -> tuple[list[StoredItem], bool]:

@@ -9,7 +9,7 @@ from penstock.explain.account import Account
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import Desk, choice
+from penstock.inspector.answers import choice, desk_of
 from penstock.inspector.lookup import find_content
 from penstock.inspector.turn_report import weight_of
 from penstock.parts.adapter import OpenResponsesStreamAdapter
@@ -21,12 +21,10 @@ from penstock.protocol.events import decode_event
 Json = dict[str, Any]
 
 
-async def show_parts(
-    desk: Desk, gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str
-) -> None:
+async def show_parts(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
     thinking = cast(Thinking, choice(exchange, "thinking", "text", "part", "none"))
     account = await find_content(gateway, key, turn_id)
-    await desk.answer(exchange, weight_of(account), lambda: editor_parts(account, thinking))
+    await desk_of(gateway).answer(exchange, weight_of(account), lambda: editor_parts(account, thinking))
 
 
 def editor_parts(account: Account, thinking: Thinking) -> Json:

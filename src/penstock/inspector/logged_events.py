@@ -10,7 +10,7 @@ import msgspec
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import Desk, whole_number
+from penstock.inspector.answers import desk_of, whole_number
 from penstock.inspector.lookup import find_content
 from penstock.store.contract import LoggedEvent
 
@@ -19,9 +19,7 @@ MOST_BYTES = 16 * 1024 * 1024
 """A page has at least one event, but no further ones beyond this size."""
 
 
-async def list_events(
-    desk: Desk, gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str
-) -> None:
+async def list_events(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
     after = whole_number(exchange, "after", -1, least=-1)
     limit = whole_number(exchange, "limit", 200, least=1, most=MOST)
     account = await find_content(gateway, key, turn_id)
@@ -29,7 +27,7 @@ async def list_events(
     first = bisect_right(log, after, key=lambda event: event.sequence)
     page = _fitting(log[first : first + limit])
     has_more = first + len(page) < len(log)
-    await desk.answer(
+    await desk_of(gateway).answer(
         exchange,
         sum(len(event.data) for event in page),
         lambda: {"data": _shown(page, account.begin), "has_more": has_more},

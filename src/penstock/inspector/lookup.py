@@ -27,6 +27,8 @@ class FoundTurn(Struct, frozen=True):
     account: Account
     is_own: bool
     """Whether it belongs to the client. If not, the account has no content."""
+    next: tuple[str, ...] = ()
+    """The responses that continue it."""
 
 
 async def find_turn(gateway: Gateway, key: ClientKey | None, id: str) -> FoundTurn:
@@ -38,7 +40,8 @@ async def find_turn(gateway: Gateway, key: ClientKey | None, id: str) -> FoundTu
         filter = TurnFilter(tenant=tenant, since=since, until=stored.created_at + _NEAR)
         record = await _record(store, id, filter)
         events, traces = await store.events_so_far(tenant, id), await store.traces(tenant, id)
-        return FoundTurn(account_of(stored, events, traces, record), True)
+        following = await store.continuations(tenant, id)
+        return FoundTurn(account_of(stored, events, traces, record), True, tuple(following))
     record = await _record(store, id, TurnFilter(tenant=None if sees_all(key) else tenant))
     if record is None:
         raise _unknown(id)

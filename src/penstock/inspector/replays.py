@@ -11,7 +11,7 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import Desk
+from penstock.inspector.answers import desk_of
 from penstock.inspector.lookup import FoundTurn, find_content
 from penstock.inspector.missing import why_no_replay
 from penstock.replay.differences import Comparison, Difference, compare
@@ -22,15 +22,13 @@ MOST = 500
 """Differences that are shown."""
 
 
-async def replay_turn(
-    desk: Desk, gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str
-) -> None:
+async def replay_turn(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
     """Replay a turn. Nothing is sent to an upstream, and nothing is stored."""
     account = await find_content(gateway, key, turn_id)
     if reason := why_no_replay(FoundTurn(account, True)):
         raise _refused(reason)
     try:
-        await desk.answer(exchange, HEAVY, lambda: _replayed(account))
+        await desk_of(gateway).answer(exchange, HEAVY, lambda: _replayed(account))
     except CannotReplay as error:
         raise _refused(str(error)) from None
 

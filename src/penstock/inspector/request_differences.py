@@ -34,14 +34,14 @@ def request_differences(client: Json, upstream: Json) -> list[RequestDifference]
     added = {path: value for path, value in after.items() if path not in before}
     for path, value in before.items():
         if path in after:
-            kind: Literal["same", "changed"] = "same" if after[path] == value else "changed"
+            kind: Literal["same", "changed"] = "same" if _is_same(after[path], value) else "changed"
             found.append(RequestDifference(path, kind, _short(value), _short(after[path])))
             continue
         other = _counterpart(path, value, added)
         if not other:
             found.append(RequestDifference(path, "dropped", _short(value)))
             continue
-        kind = "same" if added[other] == value else "changed"
+        kind = "same" if _is_same(added[other], value) else "changed"
         moved = added.pop(other)
         found.append(RequestDifference(f"{path} → {other}", kind, _short(value), _short(moved)))
     found += [RequestDifference(path, "added", None, _short(value)) for path, value in added.items()]
@@ -65,8 +65,12 @@ def _counterpart(path: str, value: Any, added: Json) -> str:
     if value in (None, "", [], {}) or isinstance(value, bool):
         return ""  # too many fields have such values
     last = path.rpartition(".")[2]
-    same = [each for each, other in added.items() if other == value and type(other) is type(value)]
+    same = [each for each, other in added.items() if _is_same(other, value)]
     return next((each for each in same if each.rpartition(".")[2] == last), same[0] if len(same) == 1 else "")
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _short(value: Any) -> Any:

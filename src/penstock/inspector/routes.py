@@ -1,8 +1,13 @@
-"""The routes of the inspector: the page at `/`, its files, and the API that they use."""
+"""The routes of the inspector: the page at `/`, its files, and the API that they use.
+
+A module of the API is imported when it is used first: most gateways are started by programs, and a page that
+nobody opens costs no time.
+"""
 
 from __future__ import annotations
 
-from functools import partial
+import asyncio
+from importlib import import_module
 from typing import Any
 
 from penstock.gateway.errors import RequestRefused
@@ -10,42 +15,32 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.routes import Handler, Route, Routes
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import Desk
-from penstock.inspector.check import check_file, translate_file
-from penstock.inspector.connections import show_clients
-from penstock.inspector.content import show_content
-from penstock.inspector.editor_parts import show_parts
-from penstock.inspector.feed import Feed
-from penstock.inspector.logged_events import list_events
 from penstock.inspector.page_files import show_file, show_start
-from penstock.inspector.replays import replay_turn
-from penstock.inspector.session import show_session
-from penstock.inspector.turn_report import show_turn
 
-_API = "inspector/api"
-_TURN = f"{_API}/turns/{{turn_id}}"
+_HANDLERS: dict[str, tuple[str, str, str]] = {
+    "session": ("GET", "session", "show_session"),
+    "feed": ("GET", "feed", "follow"),
+    "turns/{turn_id}": ("GET", "turn_report", "show_turn"),
+    "turns/{turn_id}/content": ("GET", "content", "show_content"),
+    "turns/{turn_id}/events": ("GET", "logged_events", "list_events"),
+    "turns/{turn_id}/parts": ("GET", "editor_parts", "show_parts"),
+    "turns/{turn_id}/replay": ("POST", "replays", "replay_turn"),
+    "threads": ("GET", "threads", "list_threads"),
+    "threads/{thread_id}": ("GET", "threads", "show_thread"),
+    "connect": ("GET", "connections", "show_clients"),
+    "check": ("POST", "check", "check_file"),
+    "translate": ("POST", "check", "translate_file"),
+}
+"""By path: the method, and the module and the name of the handler."""
 
 
 def inspector_routes() -> Routes:
-    """Return the routes for one gateway. With the inspector switched off, `/` is JSON and the rest a 404."""
-    desk = Desk()
-    handlers: dict[str, dict[str, Handler]] = {
-        f"{_API}/session": {"GET": show_session},
-        f"{_API}/feed": {"GET": Feed().follow},
-        _TURN: {"GET": partial(show_turn, desk)},
-        f"{_TURN}/content": {"GET": partial(show_content, desk)},
-        f"{_TURN}/events": {"GET": partial(list_events, desk)},
-        f"{_TURN}/parts": {"GET": partial(show_parts, desk)},
-        f"{_TURN}/replay": {"POST": partial(replay_turn, desk)},
-        f"{_API}/connect": {"GET": show_clients},
-        f"{_API}/check": {"POST": partial(check_file, desk)},
-        f"{_API}/translate": {"POST": partial(translate_file, desk)},
-    }
+    """Return the routes. With the inspector switched off, `/` is JSON and the rest a 404."""
     return {
         "": {"GET": Route(show_start, is_open=True)},
         **{
-            path: {method: Route(_unless_off(handler)) for method, handler in methods.items()}
-            for path, methods in handlers.items()
+            f"inspector/api/{path}": {method: Route(_unless_off(_imported_later(module, name)))}
+            for path, (method, module, name) in _HANDLERS.items()
         },
         "inspector/{file...}": {"GET": Route(_unless_off(show_file), is_open=True)},
     }
@@ -56,6 +51,20 @@ def _unless_off(handler: Handler) -> Handler:
         if not gateway.services.settings.inspector:
             message = "the inspector is switched off: server.inspector is false in this gateway's settings"
             raise RequestRefused(404, "not_found", message, type="not_found")
+        await handler(gateway, exchange, key, **params)
+
+    return handle
+
+
+def _imported_later(module: str, name: str) -> Handler:
+    handler: Handler | None = None
+
+    async def handle(gateway: Gateway, exchange: Exchange, key: ClientKey | None, **params: Any) -> None:
+        nonlocal handler
+        if handler is None:  # in a thread, because running streams must not wait for it
+            found = await asyncio.to_thread(import_module, f"{__package__}.{module}")
+            handler = getattr(found, name)
+        assert handler is not None
         await handler(gateway, exchange, key, **params)
 
     return handle

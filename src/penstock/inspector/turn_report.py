@@ -24,7 +24,7 @@ from penstock.gateway.telemetry.traces import (
     RequestTrace,
     read_trace,
 )
-from penstock.inspector.answers import Desk, whole_number
+from penstock.inspector.answers import desk_of, whole_number
 from penstock.inspector.columns import StreamColumns
 from penstock.inspector.lookup import FoundTurn, find_turn
 from penstock.inspector.missing import missing_parts, why_no_replay
@@ -50,12 +50,10 @@ class ReadColumns(Struct):
     attempt: list[int] = []
 
 
-async def show_turn(
-    desk: Desk, gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str
-) -> None:
+async def show_turn(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
     after = whole_number(exchange, "events_after", -1, least=-1)
     found = await find_turn(gateway, key, turn_id)
-    await desk.answer(exchange, weight_of(found.account), lambda: turn_report(found, after))
+    await desk_of(gateway).answer(exchange, weight_of(found.account), lambda: turn_report(found, after))
 
 
 def weight_of(account: Account) -> int:
@@ -104,7 +102,7 @@ def turn_report(found: FoundTurn, after: int = -1) -> dict[str, Any]:
         "violations": _violations(account),
         "previous_response_id": stored.previous_id,
         "conversation_id": stored.conversation_id,
-        "next": [],
+        "next": found.next,
         "can_replay": not reason,
         "why_no_replay": reason,
     }

@@ -22,6 +22,7 @@ from penstock.store.contract import (
     Trace,
 )
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
+from penstock.store.threads import Threads
 
 
 class KeyBackend(Protocol):
@@ -34,7 +35,7 @@ class KeyBackend(Protocol):
     async def retire(self, tenant: str, key: str, worker: str, data: bytes, seconds: float) -> None: ...
 
 
-class Backend(KeyBackend, Protocol):
+class Backend(KeyBackend, Threads, Protocol):
     """Reads what is written, and changes what does not belong to a running turn. See `contract.Store` for the
     methods of the same name."""
 
@@ -97,7 +98,7 @@ class Backend(KeyBackend, Protocol):
         """Return the secret that all workers share under this name: `candidate`, if there was none; empty if
         the store keeps no secrets."""
 
-    async def advance_time(self, now: float) -> float: ...
+    async def advance_time(self, now: float, every: float) -> float | None: ...
 
     async def prune(self, *, older_than: float, most_bytes: int | None) -> int: ...
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store.backend import Backend
-from penstock.store.batch_writer import BatchWriter, log_lost
+from penstock.store.batch_writer import log_lost
+from penstock.store.buffered_reports import BufferedReports, Writer
 from penstock.store.contract import (
     RUNNING,
     Closed,
@@ -33,26 +33,23 @@ from penstock.store.contract import (
     page_of,
 )
 from penstock.store.interrupted import end_interrupted
-from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
+from penstock.store.ledger import Exceeded, KeyLimits, TurnRecord
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, wait_briefly
 
 _PATIENCE = 0.25
 """Seconds that a caller waits for a write (decision 17)."""
 
-Writer = TypeVar("Writer", bound=BatchWriter)
-
 Reference = tuple[int | StoredItem, str]
 """An item, or its number in the backend; and its id."""
 
 
-class BufferedStore(Generic[Writer]):
+class BufferedStore(BufferedReports[Writer]):
     """See `contract.Store` for what each method promises."""
 
     def __init__(self, backend: Backend, writer: Writer, clock: Callable[[], float], worker: str) -> None:
         """`worker` identifies this process among those that use the backend, at the same time or later."""
-        self._backend, self._writer, self._clock = backend, writer, clock
-        self._worker = worker
-        self._turns = writer.turns
+        super().__init__(backend, writer)
+        self._clock, self._worker = clock, worker
         self._is_closed = False
         self._lost: list[str] = []
         """The ids of responses that could not be written before the store was closed."""
@@ -390,21 +387,13 @@ class BufferedStore(Generic[Writer]):
     def settle_turn(self, record: TurnRecord) -> None:
         self._writer.record(record)
 
-    async def turns(self, filter: TurnFilter, *, after: str = "", limit: int = 50) -> TurnPage:
-        await self._writer.flush()
-        return await self._backend.turns(filter, after=after, limit=limit)
-
-    async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
-        await self._writer.flush()
-        return await self._backend.totals(filter, by)
-
     async def prune_ledger(self, *, older_than: float) -> int:
         return await self._backend.prune_ledger(older_than=older_than)
 
     # Pruning
 
-    async def advance_time(self) -> float:
-        return await self._backend.advance_time(self._clock())
+    async def advance_time(self, *, every: float = 0.0) -> float | None:
+        return await self._backend.advance_time(self._clock(), every)
 
     async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
         return await self._backend.prune(older_than=older_than, most_bytes=most_bytes)

@@ -14,6 +14,7 @@ from typing import Protocol, Self, TypeVar
 from msgspec import Struct
 
 from penstock.store.ledger import Ledger, LedgerArchive
+from penstock.store.threads import Threads
 
 LOCAL = "local"
 """The tenant when no keys are configured."""
@@ -196,7 +197,7 @@ class TurnHost(Protocol):
         as failed."""
 
 
-class Store(Ledger, Protocol):
+class Store(Ledger, Threads, Protocol):
     """Stores turns, conversations and the ledger. For an unknown id, methods return None, False or nothing.
 
     Use it from one event loop. Methods that change something other than a running turn raise `StoreError`
@@ -359,10 +360,13 @@ class Store(Ledger, Protocol):
 
     # Pruning
 
-    async def advance_time(self) -> float:
+    async def advance_time(self, *, every: float = 0.0) -> float | None:
         """Move the store's own time towards the clock, by at most `TIME_STEP`, and return the time from
         which ages are measured: the store's own, or the clock if that is earlier. A clock that jumps ahead
-        does not make everything old at once. The time is stored: a restart does not change it."""
+        does not make everything old at once. The time is stored: a restart does not change it.
+
+        Return None, and change nothing, if a worker that shares the store has done this less than `every`
+        seconds ago. So time passes once for all workers, and whoever gets a time is the one that prunes."""
 
     async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
         """Delete responses that ended before `older_than`, then the oldest until the store fits `most_bytes`;

@@ -9,6 +9,8 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from itertools import count
 
 from msgspec.structs import replace
 
@@ -30,6 +32,8 @@ from penstock.store.contract import (
     page_of,
 )
 from penstock.store.memory_ledger import MemoryLedger
+from penstock.store.memory_threads import TurnTree
+from penstock.store.threads import ThreadPage, ThreadTurn
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, size_of_items
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -89,6 +93,7 @@ class MemoryStore(MemoryLedger):
         self._most_bytes = most_bytes
         self._most_responses = most_responses
         self._clock = clock
+        self._numbers = count()
         self._running: dict[str, TurnBuffer] = {}
         self._ended: OrderedDict[Key, TurnBuffer] = OrderedDict()
         """Least recently used first, like the conversations."""
@@ -100,6 +105,7 @@ class MemoryStore(MemoryLedger):
         self._bytes = 0
         self._time = clock()
         """The time from which ages are measured."""
+        self._advanced_at = -math.inf
 
     def _find(self, tenant: str, id: str) -> TurnBuffer | None:
         running = self._running.get(id)
@@ -116,6 +122,7 @@ class MemoryStore(MemoryLedger):
         if turn.id in self._running or (turn.tenant, turn.id) in self._ended:
             raise StoreError(StoreError.DUPLICATE, f"a turn with the id {turn.id!r} already exists")
         running = self._running[turn.id] = TurnBuffer(turn)
+        running.number = next(self._numbers)
         running.is_stored = True  # as durable as this store is
         self._items.add(turn.tenant, running, turn.input)
         for key, data in turn.memory.items():
@@ -320,6 +327,31 @@ class MemoryStore(MemoryLedger):
             if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
                 await running.finished.wait()
 
+    # Threads
+
+    def _tree(self, tenant: str) -> TurnTree:
+        turns = [
+            each for each in (*self._running.values(), *self._ended.values()) if each.opened.tenant == tenant
+        ]
+        return TurnTree(sorted(turns, key=lambda turn: turn.number), partial(self.model_of, tenant))
+
+    async def continuations(self, tenant: str, id: str) -> list[str]:
+        return self._tree(tenant).continuations(id)
+
+    async def threads(self, tenant: str, *, after: str = "", limit: int = 50) -> ThreadPage:
+        talks = {
+            id: (record.changed_at, record.items)
+            for (owner, id), record in self._conversations.items()
+            if owner == tenant
+        }
+        return self._tree(tenant).threads(talks, after, limit)
+
+    async def conversation_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        return self._tree(tenant).conversation_turns(id, limit)
+
+    async def chain_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        return self._tree(tenant).chain_turns(id, limit)
+
     # The reasoning memory
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
@@ -336,8 +368,11 @@ class MemoryStore(MemoryLedger):
 
     # Pruning
 
-    async def advance_time(self) -> float:
+    async def advance_time(self, *, every: float = 0.0) -> float | None:
         now = self._clock()
+        if 0 <= now - self._advanced_at < every:
+            return None
+        self._advanced_at = now
         self._time = next_store_time(self._time, now)
         return min(now, self._time)
 

@@ -100,6 +100,11 @@ class MemoryLedger:
             del self._days[key]
         return len(old)
 
+    def model_of(self, tenant: str, id: str) -> str:
+        """Return the model of a turn; empty if it is not known any more."""
+        record = self._open.get(id) or self._settled.get(id)
+        return record.model if record is not None and record.tenant == tenant else ""
+
     # What counts towards limits
 
     def unfinished(self, tenant: str) -> Iterator[TurnRecord]:

@@ -94,6 +94,8 @@ class TurnBuffer:
         self.opened = opened
         self.token = token
         """The claim token by which this worker holds the turn; empty if no other worker shares the store."""
+        self.number = 0
+        """Greater than that of every turn that began before, if the store has no rows with numbers."""
         self.end: Closed | None = None
         self.ended_at = 0.0
         self.events: list[LoggedEvent] = []

@@ -124,6 +124,19 @@ async def test_a_caller_that_gives_up_waiting_takes_no_place(url: str) -> None:
 
 
 @on_postgres
+async def test_a_caller_gives_up_at_the_moment_when_a_place_is_left(url: str) -> None:
+    async with pool_of(url + "?pool_size=2") as pool:
+        async with all_in_use(pool) as releases:
+            waiting = asyncio.create_task(pool.run(backend_id))
+            await asyncio.sleep(0)
+            releases[0].set()  # its task runs before that of the caller that gives up
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            assert waiting.cancelled()
+        assert await pool.run(backend_id)
+
+
+@on_postgres
 async def test_a_read_does_not_fail_because_idle_connections_are_dead(url: str) -> None:
     async with pool_of(url) as pool:
         await asyncio.gather(*(pool.run(partial(sleep, seconds=0.02)) for _ in range(8)))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from penstock.store.ledger import Budget, KeyLimits, TurnFilter
 from tests.store.builders import incompressible_text
 from tests.store.ledger_records import NOON, ended, started
-from tests.store.postgres.databases import on_postgres, rows, worker_on
+from tests.store.postgres.databases import connection_to, on_postgres, rows, worker_on
 
 
 @on_postgres
@@ -87,3 +87,15 @@ async def test_workers_add_to_the_same_sums_without_losing_any(url: str) -> None
         assert sum(each.turns for each in by_day) == 600
     [(tokens,)] = await rows(url, "SELECT sum(tokens)::bigint FROM penstock.tenant_days")
     assert tokens == 6_000
+
+
+@on_postgres
+async def test_pruning_the_ledger_does_not_wait_for_another_worker(url: str) -> None:
+    async with worker_on(url) as store, connection_to(url) as other:
+        for number in range(3):
+            store.settle_turn(ended(started(f"resp_{number}", NOON)))
+        await store.turns(TurnFilter())
+        await other.execute("BEGIN; DELETE FROM penstock.turns WHERE id = 'resp_1'")
+        assert await store.prune_ledger(older_than=NOON + 7200) == 2
+        await other.execute("ROLLBACK")
+        assert await store.prune_ledger(older_than=NOON + 7200) == 1

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.ledger import Budget, KeyLimits, TurnFilter
-from penstock.store.sqlite import ledger, queries, statements
+from penstock.store.sqlite import ledger, queries, statements, threads
 from penstock.store.sqlite.file import connect
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.builders import closed, events, items, opened
@@ -31,6 +32,10 @@ QUERIES: dict[str, Callable[[sqlite3.Connection], object]] = {
     "an item of a conversation": lambda file: queries.items_of(file, LOCAL, ["talk_20"]),
     "a memory": lambda file: queries.reasoning_memory(file, LOCAL, ["rs_20"]),
     "a conversation": lambda file: queries.conversation_items(file, LOCAL, "conv_20", None, 20, True),
+    "its continuations": lambda file: threads.continuations(file, LOCAL, "resp_20"),
+    "all of its chain": lambda file: threads.chain_turns(file, LOCAL, "resp_25", 20),
+    "a page of threads": lambda file: threads.threads(file, LOCAL, "", 3),
+    "a later page of threads": lambda file: threads.threads(file, LOCAL, "25_resp_25", 2),
     "nothing": lambda file: queries.response(file, "other", "resp_20"),
     "what is unfinished": lambda file: statements.end_unfinished(file, 1.0),
     "what is old": lambda file: statements.delete_ended(file, 0.0, 10),
@@ -70,7 +75,8 @@ def _filled(path: Path, count: int) -> Path:
             store.settle_turn(ended(started(f"resp_{number}", NOON + number / count), tokens=10))
             id = f"resp_{number}"
             previous = f"resp_{number - 1}" if number % 10 else None
-            await store.open(opened(id, f"in_{number}", previous=previous))
+            turn = opened(id, f"in_{number}", previous=previous)
+            await store.open(replace(turn, created_at=number))
             store.log(id, events(0, 5))
             await store.remember(LOCAL, id, f"rs_{number}", b"secret")
             await store.close(id, closed(id, f"out_{number}"), patience=0)

@@ -182,7 +182,7 @@ async def delete_turns(connection: DatabaseConnection, older_than: float, most: 
     query = """
     DELETE FROM penstock.turns USING (
         SELECT tenant, id FROM penstock.turns
-        WHERE started_at < $1 AND ended_at IS NOT NULL ORDER BY started_at LIMIT $2
+        WHERE started_at < $1 AND ended_at IS NOT NULL ORDER BY started_at LIMIT $2 FOR UPDATE SKIP LOCKED
     ) AS old WHERE turns.tenant = old.tenant AND turns.id = old.id
     """
     return count_of(await connection.execute(query, float(hour * HOUR), most))

@@ -12,15 +12,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, timedelta
 from functools import partial
+from typing import TypeVar
 
 from penstock.errors import StoreError
 from penstock.store.contract import Pruned, next_store_time
 from penstock.store.postgres import queries
 from penstock.store.postgres.changes import DELETE_WITH_RESPONSES
-from penstock.store.postgres.connections import DatabaseConnection, DatabasePool
+from penstock.store.postgres.connections import DatabaseConnection, DatabasePool, Job
 from penstock.store.postgres.statements import day_of
 
 _log = logging.getLogger("penstock.store")
+
+T = TypeVar("T")
 
 BATCH = 200
 """Rows deleted in one transaction: a turn that ends in between does not wait for all of them."""
@@ -55,8 +58,22 @@ async def set_initial_time(connection: DatabaseConnection, now: float) -> None:
     await connection.execute(query, await store_time(connection, now))
 
 
-async def advance_time(connection: DatabaseConnection, now: float) -> float:
+# A key of no tenant and no worker: nobody advances the time before it expires. If the clock was set back, it
+# would expire too late, and does not count.
+_TAKE_TURN = """
+INSERT INTO penstock.held_keys AS held (tenant, key, worker, data, until)
+VALUES ('', 'retention', '', '', clock_timestamp() + make_interval(secs => $1))
+ON CONFLICT (tenant, key) DO UPDATE SET until = excluded.until
+WHERE held.until <= clock_timestamp() OR held.until > excluded.until + interval '1 minute'
+RETURNING true
+"""
+
+
+async def advance_time(connection: DatabaseConnection, now: float, every: float = 0.0) -> float | None:
+    """Advance the store's own time, unless another worker has done so less than `every` seconds ago."""
     await connection.execute("SELECT FROM penstock.state FOR UPDATE")
+    if every and not await connection.fetchval(_TAKE_TURN, every):
+        return None
     advanced = next_store_time(await store_time(connection, now), now)
     await connection.execute("UPDATE penstock.state SET store_time = $1", advanced)
     return min(now, advanced)
@@ -125,7 +142,8 @@ async def drop_logs(connection: DatabaseConnection, older_than: float) -> int:
     old = [(name, day) for name, day in await partitions(connection) if day < oldest]
     await connection.execute("SET LOCAL lock_timeout = '1s'")
     for name, _ in old:
-        await connection.execute(f"DROP TABLE penstock.{name}")
+        # A worker of an earlier version may be dropping it at this moment.
+        await connection.execute(f"DROP TABLE IF EXISTS penstock.{name}")
     if old:
         since = old[-1][1] + timedelta(1)
         await connection.execute("DELETE FROM penstock.segments_default WHERE day < $1", since)
@@ -141,12 +159,13 @@ NOT EXISTS (
 )
 """
 # A chain is deleted from its end: a turn that a newer turn continues stays, or the newer could not be
-# continued. With a number of bytes, no more is deleted than necessary.
+# continued. With a number of bytes, no more is deleted than necessary. What another transaction is changing
+# stays until the next time: it is in use, and waiting for it could end in a deadlock.
 _DELETE_ENDED = f"""
 WITH old AS (
     SELECT tenant, id, number, sum(size) OVER (ORDER BY ended_at, number) - size AS freed_before FROM (
         SELECT tenant, id, number, size, ended_at FROM penstock.responses AS old
-        WHERE ended_at < $1 AND {_HAS_NO_NEXT} ORDER BY ended_at LIMIT $2
+        WHERE ended_at < $1 AND {_HAS_NO_NEXT} ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED
     ) AS oldest
 ), gone AS (
     DELETE FROM penstock.responses USING old
@@ -159,7 +178,7 @@ _DELETE_UNUSED = """
 WITH old AS (
     SELECT tenant, id, sum(size) OVER (ORDER BY changed_at, number) - size AS freed_before FROM (
         SELECT tenant, id, number, size, changed_at FROM penstock.conversations
-        WHERE changed_at < $1 ORDER BY changed_at LIMIT $2
+        WHERE changed_at < $1 ORDER BY changed_at LIMIT $2 FOR UPDATE SKIP LOCKED
     ) AS oldest
 ), gone AS (
     DELETE FROM penstock.conversations USING old
@@ -175,12 +194,40 @@ class _OthersPrune(Exception):  # noqa: N818 - named after what happens
     """Another worker is pruning."""
 
 
+_LAST_MARK = "SELECT xmin::text FROM penstock.state"
+_MARK = "UPDATE penstock.state SET is_only = true RETURNING xmin::text"
+"""Changes nothing, but leaves the number of the transaction in the row."""
+
+
+class _Pruner:
+    """Runs the transactions of a worker that prunes, until another worker begins to prune. If both went on in
+    turn, each would delete as much as exceeds the size limit."""
+
+    def __init__(self, pool: DatabasePool) -> None:
+        self._pool = pool
+        self._mark = ""
+
+    async def transact(self, job: Job[T]) -> T:
+        """Run a transaction. Raise `_OthersPrune`, and change nothing, if another worker is pruning, or has
+        begun to since the last transaction."""
+
+        async def run_alone(connection: DatabaseConnection) -> tuple[T, str]:
+            if not await connection.fetchval(f"SELECT pg_try_advisory_xact_lock({_PRUNING_LOCK})"):
+                raise _OthersPrune
+            if self._mark and await connection.fetchval(_LAST_MARK) != self._mark:
+                raise _OthersPrune
+            result = await job(connection)
+            # This comes last, because others change this row after they have locked the tables.
+            return result, str(await connection.fetchval(_MARK))
+
+        result, self._mark = await self._pool.transact(run_alone, seconds=_SECONDS)
+        return result
+
+
 async def _delete(
     connection: DatabaseConnection, query: str, before: float, most: int, bytes: int
 ) -> tuple[int, int]:
     """Delete the oldest rows before a time, until so many bytes are free; return their number and size."""
-    if not await connection.fetchval(f"SELECT pg_try_advisory_xact_lock({_PRUNING_LOCK})"):
-        raise _OthersPrune
     count, size = await connection.fetchrow(query, before, most, bytes)
     return count, size
 
@@ -193,14 +240,14 @@ async def prune(
     progress: Callable[[Pruned], None] | None = None,
 ) -> Pruned:
     """Delete what is too old, then the oldest until the rest fits; return what was deleted. If another worker
-    is pruning, leave it to that one."""
-    pruned = Pruned()
+    begins to prune, leave the rest to that one."""
+    pruner, pruned = _Pruner(pool), Pruned()
 
     async def delete(before: float, bytes: int) -> None:
         for query, kind in ((_DELETE_ENDED, "responses"), (_DELETE_UNUSED, "conversations")):
             while bytes > 0:
                 job = partial(_delete, query=query, before=before, most=BATCH, bytes=bytes)
-                count, size = await pool.transact(job, seconds=_SECONDS)
+                count, size = await pruner.transact(job)
                 if not count:
                     break
                 bytes -= size
@@ -209,17 +256,17 @@ async def prune(
                     progress(pruned)
 
     with suppress(_OthersPrune):
-        await _drop_logs(pool, older_than)
+        await _drop_logs(pruner, older_than)
         await delete(older_than, _ALL)
         if most_bytes is not None:
             await delete(math.inf, await pool.run(used_bytes, seconds=_SECONDS) - most_bytes)
     return pruned
 
 
-async def _drop_logs(pool: DatabasePool, older_than: float) -> None:
+async def _drop_logs(pruner: _Pruner, older_than: float) -> None:
     """Drop old logs, or leave it to the next time: somebody may be reading them."""
     try:
-        await pool.transact(partial(drop_logs, older_than=older_than), seconds=_SECONDS)
+        await pruner.transact(partial(drop_logs, older_than=older_than))
     except StoreError as error:
         if error.code not in (StoreError.BUSY, StoreError.DENIED):
             raise

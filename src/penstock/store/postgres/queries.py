@@ -113,10 +113,10 @@ SELECT ((SELECT coalesce(sum(size), 0) FROM penstock.responses WHERE ended_at IS
 
 async def response(connection: DatabaseConnection, tenant: str, id: str) -> StoredResponse | None:
     row = await connection.fetchrow(_RESPONSE, storable(tenant), storable(id))
-    return await _unpacked([row["response"]], lambda: response_of(row)) if row is not None else None
+    return await unpacked([row["response"]], lambda: response_of(row)) if row is not None else None
 
 
-async def _unpacked(blobs: Iterable[bytes | None], unpack: Callable[[], T]) -> T:
+async def unpacked(blobs: Iterable[bytes | None], unpack: Callable[[], T]) -> T:
     """Return the result of a function that unpacks these blobs."""
     if sum(len(blob) for blob in blobs if blob is not None) > _UNPACK_IN_THREAD:
         return await asyncio.to_thread(unpack)
@@ -154,7 +154,7 @@ async def events(connection: DatabaseConnection, tenant: str, id: str, after: in
     def unpack() -> list[LoggedEvent]:
         return [event for blob in blobs for event in unpack_events(blob) if event.sequence > after]
 
-    return await _unpacked(blobs, unpack)
+    return await unpacked(blobs, unpack)
 
 
 async def traces(connection: DatabaseConnection, tenant: str, id: str) -> list[Trace]:
@@ -167,7 +167,7 @@ async def chain(connection: DatabaseConnection, tenant: str, id: str) -> list[St
     rows = await connection.fetch(_LINKED_ITEMS, storable(tenant), storable(id))
     if not rows or rows[0][3] is not None:
         return None
-    return await _unpacked((row[-1] for row in rows), lambda: _turns_of(rows))
+    return await unpacked((row[-1] for row in rows), lambda: _turns_of(rows))
 
 
 def _turns_of(rows: Iterable[Any]) -> list[StoredTurn]:
@@ -204,7 +204,7 @@ async def items(connection: DatabaseConnection, numbers: Sequence[int]) -> dict[
             response << _POSITION_BITS | position: item_of(id, data) for response, position, id, data in rows
         }
 
-    return await _unpacked((row[-1] for row in rows), unpack)
+    return await unpacked((row[-1] for row in rows), unpack)
 
 
 async def items_of(
@@ -216,7 +216,7 @@ async def items_of(
         missing = list({storable(id) for id in ids if id not in found})
         if missing:
             rows = await connection.fetch(query, storable(tenant), missing)
-            found |= await _unpacked((row[1] for row in rows), partial(_found_items, rows))
+            found |= await unpacked((row[1] for row in rows), partial(_found_items, rows))
     return found
 
 
@@ -266,7 +266,7 @@ async def conversation_items(
     def unpack() -> Page:
         return Page(tuple(item_of(*row) for row in rows[:limit]), len(rows) > limit)
 
-    return await _unpacked((row[-1] for row in rows), unpack)
+    return await unpacked((row[-1] for row in rows), unpack)
 
 
 async def stats(connection: DatabaseConnection) -> Stats:

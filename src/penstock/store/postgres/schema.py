@@ -251,6 +251,17 @@ STEPS: Sequence[Step] = (
         DROP INDEX penstock.held_keys_by_worker;
         """,
     ),
+    Step(
+        1,
+        "find pages of threads",
+        """
+        CREATE INDEX responses_continuing ON penstock.responses (tenant, created_at, id)
+            WHERE previous_id IS NOT NULL;
+        CREATE INDEX responses_by_conversation ON penstock.responses (tenant, conversation_id, number)
+            WHERE conversation_id IS NOT NULL;
+        CREATE INDEX conversations_by_tenant ON penstock.conversations (tenant, changed_at, id);
+        """,
+    ),
 )
 
 CONTRACT = max(step.contract for step in STEPS)

@@ -33,7 +33,7 @@ from penstock.store.contract import (
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.news import Bus
 from penstock.store.peers import PeerTimes
-from penstock.store.postgres import changes, ledger, pruning, queries, workers
+from penstock.store.postgres import changes, ledger, pruning, queries, threads, workers
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.bus import NotifyBus
 from penstock.store.postgres.clock import DatabaseClock
@@ -43,6 +43,7 @@ from penstock.store.postgres.statements import Writing, day_of, write_parts
 from penstock.store.postgres.writer import PostgresWriter
 from penstock.store.redis_bus import RedisBus
 from penstock.store.shared import SharedStore
+from penstock.store.threads import ThreadPage, ThreadTurn
 from penstock.store.turn_buffer import UnwrittenPart
 
 _log = logging.getLogger("penstock.store")
@@ -156,6 +157,21 @@ class PostgresBackend:
         )
         return await self._pool.run(job)
 
+    async def continuations(self, tenant: str, id: str) -> list[str]:
+        return await self._pool.run(partial(threads.continuations, tenant=tenant, id=id))
+
+    async def threads(self, tenant: str, *, after: str = "", limit: int = 50) -> ThreadPage:
+        job = partial(threads.threads, tenant=tenant, after=after, limit=limit)
+        return await self._pool.run(job, seconds=_LONG)
+
+    async def conversation_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        job = partial(threads.conversation_turns, tenant=tenant, id=id, limit=limit)
+        return await self._pool.run(job, seconds=_LONG)
+
+    async def chain_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        job = partial(threads.chain_turns, tenant=tenant, id=id, limit=limit)
+        return await self._pool.run(job, seconds=_LONG)
+
     async def stats(self) -> Stats:
         await self._writer.flush()
         return await self._pool.run(queries.stats, seconds=_VERY_LONG)
@@ -248,8 +264,8 @@ class PostgresBackend:
         await self._write_end(tenant, id)
         await self._pool.transact(partial(changes.remember, tenant=tenant, id=id, key=key, data=data))
 
-    async def advance_time(self, now: float) -> float:
-        return await self._pool.transact(partial(pruning.advance_time, now=now))
+    async def advance_time(self, now: float, every: float) -> float | None:
+        return await self._pool.transact(partial(pruning.advance_time, now=now, every=every))
 
     async def prune(self, *, older_than: float, most_bytes: int | None) -> int:
         pruned = await pruning.prune(self._pool, older_than=older_than, most_bytes=most_bytes)

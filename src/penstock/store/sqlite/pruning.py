@@ -51,7 +51,19 @@ def set_initial_time(connection: sqlite3.Connection, now: float) -> None:
         connection.execute("INSERT INTO store_time VALUES (?)", (store_time(connection, now),))
 
 
-def advance_time(connection: sqlite3.Connection, now: float) -> float:
+# A key of no tenant and no worker: nobody advances the time before it expires. If the clock was set back, it
+# would expire too late, and does not count.
+_TAKE_TURN = """
+INSERT INTO held_keys (tenant, key, worker, data, until) VALUES ('', 'retention', '', x'', :now + :every)
+ON CONFLICT (tenant, key) DO UPDATE SET until = excluded.until
+WHERE until <= :now OR until > excluded.until + 60
+"""
+
+
+def advance_time(connection: sqlite3.Connection, now: float, every: float = 0.0) -> float | None:
+    """Advance the store's own time, unless another worker has done so less than `every` seconds ago."""
+    if every and connection.execute(_TAKE_TURN, {"now": now, "every": every}).rowcount == 0:
+        return None
     advanced = next_store_time(store_time(connection, now), now)
     connection.execute("UPDATE store_time SET seconds = ?", (advanced,))
     return min(now, advanced)

@@ -233,6 +233,13 @@ STEPS: Sequence[str] = (
     ALTER TABLE held_keys ADD COLUMN until REAL NOT NULL DEFAULT 0;
     CREATE INDEX held_keys_by_time ON held_keys (until, tenant);
     """,
+    # 8. Pages of threads (`store.sqlite.threads`).
+    """
+    CREATE INDEX responses_continuing ON responses (tenant, created_at, id) WHERE previous_id IS NOT NULL;
+    CREATE INDEX responses_by_conversation ON responses (tenant, conversation_id, number)
+        WHERE conversation_id IS NOT NULL;
+    CREATE INDEX conversations_by_tenant ON conversations (tenant, changed_at, id);
+    """,
 )
 
 

@@ -29,13 +29,14 @@ from penstock.store.contract import (
     Trace,
 )
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
-from penstock.store.sqlite import ledger, queries, statements, workers
+from penstock.store.sqlite import ledger, queries, statements, threads, workers
 from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
 from penstock.store.sqlite.workers import TurnClaim
 from penstock.store.sqlite.writer import SqliteWriter
+from penstock.store.threads import ThreadPage, ThreadTurn
 
 _LEDGER_BATCH = 1000
 """Rows deleted in one transaction: a turn that ends in between does not wait for all of them."""
@@ -115,6 +116,18 @@ class SqliteBackend:
     ) -> Page | None:
         return await self._readers.read(queries.conversation_items, tenant, id, after, limit, newest_first)
 
+    async def continuations(self, tenant: str, id: str) -> list[str]:
+        return await self._readers.read(threads.continuations, tenant, id)
+
+    async def threads(self, tenant: str, *, after: str = "", limit: int = 50) -> ThreadPage:
+        return await self._readers.read(threads.threads, tenant, after, limit)
+
+    async def conversation_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        return await self._readers.read(threads.conversation_turns, tenant, id, limit)
+
+    async def chain_turns(self, tenant: str, id: str, *, limit: int = 200) -> list[ThreadTurn]:
+        return await self._readers.read(threads.chain_turns, tenant, id, limit)
+
     async def stats(self) -> Stats:
         await self._writer.flush_logs()
         return await self._readers.read(queries.stats)
@@ -171,8 +184,8 @@ class SqliteBackend:
         job = partial(workers.retire_key, tenant=tenant, key=key, worker=worker, data=data, until=until)
         await self._writer.do(job, is_synced=False)
 
-    async def advance_time(self, now: float) -> float:
-        return await self._writer.do(partial(advance_time, now=now))
+    async def advance_time(self, now: float, every: float) -> float | None:
+        return await self._writer.do(partial(advance_time, now=now, every=every))
 
     async def prune(self, *, older_than: float, most_bytes: int | None) -> int:
         return await prune(self._writer, older_than=older_than, most_bytes=most_bytes)
