@@ -48,15 +48,16 @@ def usage(site: Running, by: str, folder: Path) -> list[Json]:
 
 def table(page: Page) -> dict[str, dict[str, int]]:
     """Return the sums in the dashboard's table, by the names of its rows."""
-    rows: list[list[Any]] = page.evaluate(
-        """() => [...document.querySelectorAll(".group-table tbody tr, .group-table tfoot tr")].map((row) => [
-            row.querySelector("th").textContent,
-            Object.fromEntries([...row.querySelectorAll("[data-field]")].map((cell) => [cell.dataset.field, cell.textContent])),
-        ])"""
-    )
+    rows = page.locator(".group-table tbody tr, .group-table tfoot tr").all()
+    cells = {
+        row.locator("th").inner_text(): {
+            field: row.locator(f"[data-field={field}]").inner_text() for field in FIELDS
+        }
+        for row in rows
+    }
     return {
-        name: {field: int(cells[field].split()[0].replace(",", "")) for field in FIELDS}
-        for name, cells in rows
+        name: {field: int(text.split()[0].replace(",", "")) for field, text in row.items()}
+        for name, row in cells.items()
     }
 
 

@@ -111,13 +111,14 @@ class CheckView {
     return { frames, turn, breaks: breaksOf(turn.violations), isShort: frames.size > turn.events.type.length };
   }
 
-  #head({ sentence, violations, turn }, { name, size }) {
+  #head({ sentence, violations, turn, accent }, { name, size }) {
     const [mark, tone, label] = !turn ? ["?", "warn", "not a Responses stream"] : violations.length
       ? ["✕", "bad", counted(violations.length, "broken rule")] : ["✓", "good", "no rule is broken"];
     return h("div", { class: "check-head panel" }, h("div", { class: "check-file" },
       h("span", { class: `badge is-${tone}` }, h("span", { "aria-hidden": "true" }, mark), label),
-      h("strong", null, marked(line(name, 100))), h("span", { class: "muted" }, bytes(size))),
-    h("p", null, marked(sentence)));
+      h("strong", null, marked(line(name, 100))), h("span", { class: "muted" }, bytes(size)),
+      turn ? h("span", { class: "muted" }, `${counted(turn.events.type.length, "event")}${accent ? `, named as in ${accent}` : ""}`) : null),
+    turn ? null : h("p", null, marked(sentence)));
   }
 
   // A recording of another API

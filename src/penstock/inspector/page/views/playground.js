@@ -112,8 +112,8 @@ class Playground {
     if (this.signal.aborted || !this.#turns.includes(turn)) return;
     this.form.setRunning(false);
     if (turn.id) this.#previous = turn.id;
-    turn.foot.firstElementChild.append(h("span", { class: "actions" },
-      h("button", { type: "button", class: "small", onclick: () => this.#drawStream(turn) }, "Show its events"),
+    turn.showButton = h("button", { type: "button", class: "small", onclick: () => this.#drawStream(turn) }, "Show its events");
+    turn.foot.firstElementChild.append(h("span", { class: "actions" }, turn.showButton,
       turn.outcome === "completed" ? "" : h("button", { type: "button", class: "small", onclick: () => this.#again(turn) }, "Send again")));
     this.#ask(turn.openCalls, turn.calls);
     this.#drawStream(turn);
@@ -153,6 +153,7 @@ class Playground {
 
   /** What is shown already stays as it is: a list that is moved loses its place. */
   #drawStream(turn) {
+    for (const each of this.#turns) if (each.showButton) each.showButton.hidden = each === turn;
     const isShown = turn?.stream.element.isConnected && (turn.isRunning || turn.stream.length > 0);
     if (isShown) return;
     if (!turn) {
