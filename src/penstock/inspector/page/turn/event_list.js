@@ -2,7 +2,7 @@
 
 import { copyButton, h, replace } from "../dom.js";
 import { counted, duration, itemName, number, shortBytes } from "../format.js";
-import { json, marked, pretty } from "../text.js";
+import { json, line, marked, pretty } from "../text.js";
 
 const ROW = 24;
 const SPARE = 6;
@@ -95,7 +95,7 @@ export class EventList {
 
   async #showJson(index) {
     const sequence = this.#model.sequence[index];
-    this.title.textContent = `#${number(sequence)} ${this.#model.typeOf(index)}`;
+    this.title.textContent = `#${number(sequence)} ${line(this.#model.typeOf(index), 80)}`;
     let event = this.cache.get(sequence);
     try {
       event ??= await this.load(sequence);
@@ -151,7 +151,7 @@ export class EventList {
     },
       h("span", { class: "number muted" }, number(model.sequence[index])),
       h("span", { class: "number" }, model.isTimed ? duration(model.at[index]) : ""),
-      h("span", { class: isBroken ? "event-type is-broken" : "event-type", title: type }, isBroken ? "▲ " : null, marked(type.replace(/^response\./, ""))),
+      h("span", { class: isBroken ? "event-type is-broken" : "event-type", title: line(type, 200) }, isBroken ? "▲ " : null, marked(type.replace(/^response\./, ""))),
       h("span", { class: this.textOf ? "muted event-text" : "muted event-lane" }, name),
       h("span", { class: "number muted" }, shortBytes(model.size[index])));
     element.style.setProperty("top", `${position * ROW}px`);
