@@ -225,7 +225,7 @@ def _nothing(kind: str, sentence: str) -> Json:
 def _no_events(data: bytes, format: str) -> str:
     if not data.strip():
         return "The file is empty."
-    return f"No events were found in {counted(len(data), 'byte')}, read as {format}: this is no stream."
+    return f"No events were found in {counted(len(data), 'byte')}, read as {format}: it is not a stream."
 
 
 def _translated(data: bytes, name: str, accent: str, exchange: Exchange) -> Json:

@@ -98,7 +98,7 @@ class Feed:
         async with self._watched_by(gateway, viewer, since):
             hello = msgspec.json.encode({"now": gateway.clock()})
             await stream.write(encode_frame("hello", hello))
-            await _send_until_disconnected(exchange, stream, viewer)
+            await stream.run(_send(stream, viewer))
 
     @asynccontextmanager
     async def _watched_by(self, gateway: Gateway, viewer: Viewer, since: float | None) -> AsyncIterator[None]:
@@ -167,22 +167,6 @@ async def _catch_up(gateway: Gateway, viewer: Viewer, since: float) -> None:
         return
     for record in reversed(page.turns):
         viewer.add(record.tenant, _frame(record))
-
-
-async def _send_until_disconnected(exchange: Exchange, stream: LogStream, viewer: Viewer) -> None:
-    tasks = [
-        asyncio.create_task(_send(stream, viewer)),
-        asyncio.create_task(exchange.wait_disconnected()),
-        asyncio.create_task(stream.beat()),
-    ]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if any(isinstance(task.exception(), TimeoutError) for task in done):
-        exchange.abort()  # the client does not read: free the data that waits for it
 
 
 async def _send(stream: LogStream, viewer: Viewer) -> None:

@@ -73,6 +73,7 @@ def test_the_keyboard_alone_reaches_a_turn(visit: Visits) -> None:
     expect(link).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator('main[data-ready="turn"]')).to_be_attached()
+    expect(page.locator("main")).to_be_focused()
 
 
 def test_turns_appear_and_change_while_they_run(
@@ -120,6 +121,20 @@ def test_pages_lead_to_older_turns_and_back(visit: Visits, site: Running) -> Non
     page.get_by_role("button", name="← Newer").click()
     expect(rows).to_have_count(50)
     assert rows.first.get_attribute("data-id") == newest
+
+
+def test_the_way_back_leads_to_the_same_place_of_the_list(visit: Visits) -> None:
+    page = visit(size=(1280, 500)).go("#/turns?search=pager", view="turns")
+    last = page.locator(".turns tbody tr").nth(40).get_by_role("link")
+    last.scroll_into_view_if_needed()
+    top = page.evaluate("scrollY")
+    assert top > 500
+    last.click()
+    expect(page.locator('main[data-ready="turn"]')).to_be_attached()
+    assert page.evaluate("scrollY") == 0
+    page.go_back()
+    expect(page.locator('main[data-ready="turns"]')).to_be_attached()
+    page.wait_for_function(f"Math.abs(scrollY - {top}) < 30")
 
 
 @pytest.mark.parametrize("theme", THEMES)

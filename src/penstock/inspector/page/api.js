@@ -137,8 +137,10 @@ export class EventDecoder {
   }
 
   feed(text) {
-    if (this.#isAfterReturn && text.startsWith("\n")) text = text.slice(1);
-    if (text) this.#isAfterReturn = text.endsWith("\r");
+    if (text === "") return;
+    const begins = this.#isAfterReturn && text.startsWith("\n");
+    this.#isAfterReturn = text.endsWith("\r");
+    if (begins) text = text.slice(1);
     let begin = 0;
     for (const match of text.matchAll(/\r\n|\n|\r/g)) {
       this.#pieces.push(text.slice(begin, match.index));

@@ -20,10 +20,14 @@ const VIEWS = {
 const main = document.getElementById("main");
 let leaving = null;
 let shown = null;
+/** Where the list of turns was left, to be there again on the way back. */
+let place = { hash: "", top: 0 };
+let scrolled = 0;
 
 async function show() {
   const { view, section, id, query } = route(location.hash);
   leaving?.();
+  const isFirst = shown === null;
   const abort = new AbortController();
   let cleanUp = null;
   leaving = () => {
@@ -36,7 +40,11 @@ async function show() {
   document.title = `${id ? `${id} · ` : ""}${title} · Penstock`;
   const isAnother = shown !== `${view}/${id}`;
   shown = `${view}/${id}`;
-  if (isAnother) replace(main, skeleton());
+  if (isAnother) {
+    replace(main, skeleton());
+    if (!isFirst) main.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
   main.dataset.view = view;
   if (session.isLocked) {
     replace(main, locked());
@@ -54,6 +62,7 @@ async function show() {
     replace(main, h("h1", { class: "visually-hidden" }, title), errorNotice(error, show));
   }
   if (isAnother && !abort.signal.aborted) {
+    if (view === "turns" && place.hash === location.hash) scrollTo(0, place.top);
     main.dataset.ready = view;
     announce(`${title} is shown`);
   }
@@ -189,7 +198,13 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address after # is that of the view
   main.focus();
 });
-addEventListener("hashchange", show);
+addEventListener("hashchange", (event) => {
+  if (shown === "turns/") place = { hash: new URL(event.oldURL).hash, top: scrolled };
+  show();
+});
+addEventListener("scroll", () => {
+  scrolled = scrollY;
+}, { passive: true });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   document.dispatchEvent(new Event("themechange"));
 });

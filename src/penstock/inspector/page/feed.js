@@ -4,22 +4,19 @@ import { api } from "./api.js";
 
 const LONGEST_WAIT = 15_000;
 
-/** `onTurn(record)`, `onReload()`: too much has changed, load again; `onState("live" | "waiting" | "off")`. */
+/** `onTurn(record)`: it started, changed or ended. `onReload()`: load again, because the feed begins here, or too much
+ * has changed. `onState("live" | "waiting" | "off")`. */
 export function follow({ signal, onTurn, onReload, onState }) {
   let wait = 1000;
-  let since = null;
   const run = async () => {
     while (!signal.aborted) {
       try {
-        await api.stream("inspector/api/feed", { signal, query: { since } }, ({ event, data }) => {
+        await api.stream("inspector/api/feed", { signal }, ({ event, data }) => {
           if (signal.aborted) return;
           wait = 1000;
-          const value = JSON.parse(data);
-          if (event === "hello") {
-            since ??= value.now;
-            onState("live");
-          } else if (event === "reload") onReload();
-          else if (event === "turn") onTurn(value);
+          if (event === "hello") onState("live");
+          if (event === "hello" || event === "reload") onReload();
+          else if (event === "turn") onTurn(JSON.parse(data));
         });
       } catch (error) {
         if (signal.aborted) return;
@@ -32,7 +29,6 @@ export function follow({ signal, onTurn, onReload, onState }) {
       onState("waiting");
       await pause(wait, signal);
       wait = Math.min(LONGEST_WAIT, wait * 2);
-      if (since !== null) onReload(); // turns that ran through the break may have changed
     }
   };
   run();

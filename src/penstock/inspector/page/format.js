@@ -62,6 +62,11 @@ export function bytes(count) {
   return NOTHING;
 }
 
+/** The same for a narrow column: `284 B`, `1.9 kB`. */
+export function shortBytes(count) {
+  return isNumber(count) && count < 999.5 ? `${Math.round(count)} B` : bytes(count);
+}
+
 export function percent(part, whole) {
   return whole > 0 ? `${((100 * part) / whole).toFixed(part / whole < 0.0995 ? 1 : 0)} %` : NOTHING;
 }

@@ -4,7 +4,7 @@
 import { append, h } from "./dom.js";
 import { bytes, counted } from "./format.js";
 
-/** C0 and C1 controls (with the escape of ANSI sequences), and characters that are invisible or change the order
+/** Control characters (with the escape of ANSI sequences), and characters that are invisible or change the order
  * of others. A tab and a newline are text; a carriage return is not. The joiners are marked unless they follow an
  * emoji or a letter of a script that needs them. */
 const HIDDEN =
@@ -23,7 +23,7 @@ const NAMES = {
 /** Pieces of this many characters are drawn at once. */
 const PIECE = 16_000;
 /** Longer texts are cut, with a button that shows the rest. */
-export const CUT = 12_000;
+export const CUT = 6_000;
 const ENTRIES = 100;
 
 /** Return the text with a mark for every such character: `⟦RLO⟧`, `⟦U+0007⟧`. */

@@ -7,6 +7,7 @@
 
 import { announce, h, replace } from "./dom.js";
 import { bytes, counted, duration, instant, number } from "./format.js";
+import { line } from "./text.js";
 import { AXIS, ROW, Scale, colours, draw, gutter } from "./timeline_drawing.js";
 import { TimelineModel, lowerBound } from "./timeline_model.js";
 
@@ -310,7 +311,7 @@ export class Timeline {
     const bar = row.bars.find((each) => each.begin <= time && time <= (each.end ?? this.model.end));
     if (bar?.attempt) {
       const { target, model, status, code } = bar.attempt;
-      return { index: -1, title: `${target} · ${model}`, detail: [status && `HTTP ${status}`, code].filter(Boolean).join(" · ") || "not answered" };
+      return { index: -1, title: line(`${target} · ${model}`, 100), detail: [status && `HTTP ${status}`, line(code, 80)].filter(Boolean).join(" · ") || "not answered" };
     }
     if (silence) return { index: -1, title: `${duration(silence.end - silence.begin)} of silence`, detail: `${duration(silence.begin)} to ${duration(silence.end)}` };
     if (!bar) return null;

@@ -265,7 +265,7 @@ function drawTicks(context, row, top, view, colour, drawn) {
     const count = next - index;
     const height = isUpstream ? readHeight(row.sizes, index, next) : BAR - 6 + Math.min(6, 2 * Math.log2(count));
     context.globalAlpha = Math.min(1, 0.62 + 0.1 * count);
-    if (row.kind === "response") context.fillRect(pixel, y + 1, 2, BAR - 2);
+    if (row.kind === "response") context.fillRect(pixel, y + 3, 2, BAR - 6);
     else context.fillRect(pixel, isUpstream ? y + BAR - height : y + (BAR - height) / 2, 1, height);
     drawn.ticks += 1;
     index = next;

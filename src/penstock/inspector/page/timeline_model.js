@@ -146,7 +146,7 @@ export class TimelineModel {
   describe(index) {
     const row = this.rowOf(index);
     const where = row === this.response ? "" : ` · ${row.label}`;
-    return { title: `#${this.sequence[index]} ${this.typeOf(index)}`, detail: `${number(this.size[index])} bytes${where}` };
+    return { title: `#${this.sequence[index]} ${line(this.typeOf(index), 80)}`, detail: `${number(this.size[index])} bytes${where}` };
   }
 
   #typeNumber(name) {
@@ -178,7 +178,7 @@ export class TimelineModel {
     for (const each of this.attempts) {
       const begin = each.sent_ms ?? 0;
       row.bars.push({ begin, end: each.ended_ms ?? null, answered: each.answered_ms, attempt: each, label: targetLabel(each) });
-      if (each.code) row.marks.push({ at: each.ended_ms ?? begin, label: each.code, kind: "failed" });
+      if (each.code) row.marks.push({ at: each.ended_ms ?? begin, label: line(each.code, 80), kind: "failed" });
     }
     this.upstream = row;
   }
@@ -215,7 +215,7 @@ export class TimelineModel {
   #addViolation(violation) {
     const index = violation.sequence === null ? this.length - 1 : this.indexOf(violation.sequence);
     if (index < 0) return;
-    this.rowOf(index).marks.push({ at: this.at[index], index, label: `broken rule: ${violation.rule}`, kind: "violation" });
+    this.rowOf(index).marks.push({ at: this.at[index], index, label: `broken rule: ${line(violation.rule, 80)}`, kind: "violation" });
   }
 }
 

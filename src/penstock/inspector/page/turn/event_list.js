@@ -1,8 +1,8 @@
 /** The events of a turn as a list of which only the visible rows exist, and the JSON of the selected one. */
 
 import { copyButton, h, replace } from "../dom.js";
-import { bytes, counted, duration, itemName, number } from "../format.js";
-import { json, marked, pretty } from "../text.js";
+import { counted, duration, itemName, number, shortBytes } from "../format.js";
+import { json, line, marked, pretty } from "../text.js";
 
 const ROW = 24;
 const SPARE = 6;
@@ -95,7 +95,7 @@ export class EventList {
 
   async #showJson(index) {
     const sequence = this.#model.sequence[index];
-    this.title.textContent = `#${number(sequence)} ${this.#model.typeOf(index)}`;
+    this.title.textContent = `#${number(sequence)} ${line(this.#model.typeOf(index), 80)}`;
     let event = this.cache.get(sequence);
     try {
       event ??= await this.load(sequence);
@@ -151,9 +151,9 @@ export class EventList {
     },
       h("span", { class: "number muted" }, number(model.sequence[index])),
       h("span", { class: "number" }, model.isTimed ? duration(model.at[index]) : ""),
-      h("span", { class: isBroken ? "event-type is-broken" : "event-type" }, isBroken ? "▲ " : null, marked(type.replace(/^response\./, ""))),
+      h("span", { class: isBroken ? "event-type is-broken" : "event-type", title: line(type, 200) }, isBroken ? "▲ " : null, marked(type.replace(/^response\./, ""))),
       h("span", { class: this.textOf ? "muted event-text" : "muted event-lane" }, name),
-      h("span", { class: "number muted" }, bytes(model.size[index])));
+      h("span", { class: "number muted" }, shortBytes(model.size[index])));
     element.style.setProperty("top", `${position * ROW}px`);
     return element;
   }

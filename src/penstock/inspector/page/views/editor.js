@@ -4,9 +4,10 @@ import { api } from "../api.js";
 import { append, copyButton, errorNotice, h, notice, replace, skeleton } from "../dom.js";
 import { bytes, counted, duration, number } from "../format.js";
 import { setQuery, to } from "../route.js";
-import { json, line, pretty, prose } from "../text.js";
+import { json, line, marked, pretty, prose } from "../text.js";
 
 const FIRST = 200;
+const LONGEST_RUN = 2000;
 /** What an editor can do with reasoning, as the options of `penstock parts`. */
 const THINKING = {
   text: ["as text", "The editor has no thinking parts: reasoning is text, as with the stable API."],
@@ -71,19 +72,51 @@ function summary(parts) {
   return Array.from(counts, ([type, count]) => `${number(count)} ${NAMES[type] ?? line(type, 30)}`).join(", ");
 }
 
-/** The first parts, with a button for more: a long answer is thousands. */
+/** Parts of one run of text stand in one row, each set off from its neighbours. The first rows, with a button for more. */
 function partList(parts) {
+  const runs = runsOf(parts);
   const list = h("ol", { class: "parts" });
   const more = h("div", { class: "body" });
   let shown = 0;
   const extend = () => {
-    append(list, parts.slice(shown, shown + FIRST).map(partRow));
+    append(list, runs.slice(shown, shown + FIRST).map((run) => (isRun(run[0].part) ? runRow(run) : partRow(run[0]))));
     shown += FIRST;
-    const rest = parts.length - shown;
-    replace(more, rest > 0 ? h("button", { type: "button", class: "small", onclick: extend }, `Show ${counted(Math.min(FIRST, rest), "more part")}`) : null);
+    const rest = runs.length - shown;
+    replace(more, rest > 0 ? h("button", { type: "button", class: "small", onclick: extend }, `Show ${counted(Math.min(FIRST, rest), "more row")}`) : null);
   };
   extend();
-  return [list, parts.length > FIRST ? more : null];
+  return [list, runs.length > FIRST ? more : null];
+}
+
+/** Consecutive parts of text, or of one thought, together; every other part alone. */
+function runsOf(parts) {
+  const runs = [];
+  for (const each of parts) {
+    const last = runs.at(-1);
+    const { part } = each;
+    const before = last?.[0].part;
+    if (before && isRun(part) && isRun(before) && before.type === part.type && before.id === part.id && last.length < LONGEST_RUN) last.push(each);
+    else runs.push([each]);
+  }
+  return runs;
+}
+
+function isRun(part) {
+  return (part.type === "text" || part.type === "thinking") && typeof part.value === "string" && part.value.length <= 2000;
+}
+
+function runRow(run) {
+  const [first] = run;
+  const last = run.at(-1);
+  const type = first.part.type;
+  const extra = run.map((each) => each.part.metadata).filter((each) => each && Object.keys(each).length);
+  const times = run.length > 1 ? `${duration(first.at_ms)} to ${duration(last.at_ms)}` : duration(first.at_ms);
+  return h("li", { class: `part is-${type}` },
+    h("span", { class: "number muted" }, times),
+    h("span", { class: "part-type" }, run.length > 1 ? `${number(run.length)} ${type}` : type),
+    h("div", { class: "part-value" },
+      h("div", { class: "prose run" }, run.map(({ part, at_ms: at, sequence }) => h("span", { class: "bit", title: `${duration(at)}, after event #${number(sequence)}` }, marked(part.value)))),
+      extra.length ? h("details", null, h("summary", { class: "muted" }, "metadata"), json(extra.at(-1), { depth: 2 })) : null));
 }
 
 function partRow({ at_ms: at, sequence, part }) {

@@ -225,12 +225,14 @@ class TurnList {
   }
 
   #drawRows(turns) {
+    const focused = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.id : null;
     this.#rows.clear();
     replace(this.body);
     if (!turns.length) replace(this.place, this.#empty());
     else {
       for (const turn of turns) this.body.append(this.#row(turn).element);
       if (!this.table.isConnected) replace(this.place, this.table);
+      this.#rows.get(focused)?.element.querySelector("a").focus({ preventScroll: true });
     }
     this.#drawPages();
     this.#drawWaiting();
