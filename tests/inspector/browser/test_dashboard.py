@@ -195,11 +195,12 @@ def test_a_series_is_hidden_and_shown(visit: Visits) -> None:
     expect(key).to_have_attribute("aria-pressed", "true")
 
 
-def test_nothing_in_a_time_is_a_sentence(visit: Visits) -> None:
-    tab = visit()
-    tab.page.clock.install(time="2029-01-01T12:00:00Z")
-    page = tab.go("#/dashboard", view="dashboard")
-    expect(page.locator(".notice")).to_contain_text("No turn has ended in the last 24 hours")
+def test_a_new_gateway_gets_a_sentence(visit: Visits, tmp_path: Path) -> None:
+    with gateway(tmp_path) as fresh:
+        tab = visit(gateway=fresh)
+        page = tab.go("#/dashboard", view="dashboard")
+        expect(page.locator(".notice")).to_contain_text("No turn has ended in the last 24 hours")
+        assert tab.accessibility() == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
