@@ -25,10 +25,9 @@ from penstock.store.ledger import (
     TurnFilter,
     TurnRecord,
     TurnTotals,
-    time_name,
 )
 from tests.store.builders import KINDS, Clock, for_every_store, open_test_store
-from tests.store.ledger_records import NOON, ended, started
+from tests.store.ledger_records import NOON, ended, started, value_of
 
 DAY = 24 * HOUR
 EVERYTHING = TurnFilter()
@@ -185,13 +184,6 @@ def _selects(filter: TurnFilter, record: TurnRecord) -> bool:
     )
 
 
-def _value(record: TurnRecord, dimension: Dimension) -> str:
-    names = {"key": "tenant", "model": "model", "target": "target", "outcome": "outcome"}
-    if dimension in names:
-        return str(getattr(record, names[dimension]))
-    return time_name(dimension, int(record.started_at // HOUR))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_totals_are_the_sums_of_the_records(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     @given(
@@ -231,7 +223,7 @@ async def _compare(
         for filter, by in queries:
             groups: dict[tuple[str, ...], list[TurnRecord]] = {}
             for record in filter_records(records, filter):
-                groups.setdefault(tuple(_value(record, each) for each in by), []).append(record)
+                groups.setdefault(tuple(value_of(record, each) for each in by), []).append(record)
             found = await store.totals(filter, by)
             assert [list(totals.group) for totals in found] == [by] * len(found)
             assert [tuple(totals.group.values()) for totals in found] == sorted(groups)

@@ -27,6 +27,7 @@ _HANDLERS: dict[str, tuple[str, str, str]] = {
     "turns/{turn_id}/replay": ("POST", "replays", "replay_turn"),
     "threads": ("GET", "threads", "list_threads"),
     "threads/{thread_id}": ("GET", "threads", "show_thread"),
+    "dashboard": ("GET", "dashboard", "show_dashboard"),
     "connect": ("GET", "connections", "show_clients"),
     "check": ("POST", "check", "check_file"),
     "translate": ("POST", "check", "translate_file"),

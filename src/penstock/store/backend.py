@@ -21,6 +21,7 @@ from penstock.store.contract import (
     StoredTurn,
     Trace,
 )
+from penstock.store.latencies import TurnLatencies
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.threads import Threads
 
@@ -107,6 +108,10 @@ class Backend(KeyBackend, Threads, Protocol):
     async def turns(self, filter: TurnFilter, *, after: str, limit: int) -> TurnPage: ...
 
     async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]: ...
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]: ...
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]: ...
 
     async def prune_ledger(self, *, older_than: float) -> int: ...
 

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from penstock.store.backend import Backend
 from penstock.store.batch_writer import BatchWriter
+from penstock.store.latencies import TurnLatencies
 from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
 from penstock.store.threads import ThreadPage, ThreadTurn
 
@@ -30,6 +31,14 @@ class BufferedReports(Generic[Writer]):
     async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
         await self._writer.flush()
         return await self._backend.totals(filter, by)
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]:
+        await self._writer.flush()
+        return await self._backend.latencies(filter, by)
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]:
+        await self._writer.flush()
+        return await self._backend.causes(filter)
 
     # Threads
 

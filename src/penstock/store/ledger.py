@@ -15,6 +15,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from penstock.store.latencies import TurnLatencies
+
 UNFINISHED = "running"
 """The outcome of a turn that has not ended."""
 
@@ -184,6 +186,16 @@ class Ledger(Protocol):
     async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
         """Return the sums of the turns that have ended, one for each combination of the dimensions that has
         turns, in the order of their values; without dimensions, one or none."""
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]:
+        """Return how long the turns took that have ended, grouped and ordered like `totals`.
+
+        During an upgrade of many workers, turns that end on a worker of the old version are missing here and
+        in `causes`, and nowhere else: that version does not write these sums."""
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]:
+        """Return the error codes of the turns whose outcome is in `FAILED`, and the number of turns with
+        each, most frequent first."""
 
     async def prune_ledger(self, *, older_than: float) -> int:
         """Delete the turns that have ended and started in an hour that was over at `older_than`, and return

@@ -195,9 +195,13 @@ def _split(filter: TurnFilter, seconds: int) -> tuple[TurnFilter | None, list[Tu
 
 def totals_of(by: Sequence[Dimension], row: Sequence[Any]) -> TurnTotals:
     """Return totals from a row: a value for each dimension, and `SUMS`."""
-    named: dict[str, str] = {name: _group_name(name, value) for name, value in zip(by, row, strict=False)}
     sums = dict(zip(SUMS, row[len(by) :], strict=True))
-    return TurnTotals(group=named, **sums)
+    return TurnTotals(group=group_of(by, row), **sums)
+
+
+def group_of(by: Sequence[Dimension], row: Sequence[Any]) -> dict[str, str]:
+    """Return the dimensions from a row that begins with a value for each."""
+    return {name: _group_name(name, value) for name, value in zip(by, row, strict=False)}
 
 
 def _group_name(dimension: Dimension, value: Any) -> str:

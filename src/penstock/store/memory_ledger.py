@@ -3,8 +3,10 @@ budgets count is kept apart from them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from penstock.store.latencies import TurnLatencies, latencies_of, marks_of
 from penstock.store.ledger import (
     FAILED,
     HOUR,
@@ -76,6 +78,19 @@ class MemoryLedger:
             if record.ended_at is not None:
                 groups.setdefault(tuple(_group(record, each) for each in by), []).append(record)
         return [_totals(dict(zip(by, names, strict=True)), groups[names]) for names in sorted(groups)]
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]:
+        texts: dict[tuple[str, ...], list[str]] = {}
+        for record in self._selected(filter):
+            if record.ended_at is not None:
+                marks = marks_of(record.first_output_ms, record.duration_ms)
+                texts.setdefault(tuple(_group(record, each) for each in by), []).append(marks)
+        return [latencies_of(dict(zip(by, names, strict=True)), texts[names]) for names in sorted(texts)]
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]:
+        failed = (each for each in self._selected(filter) if each.outcome in FAILED)
+        codes = Counter(each.code for each in failed if each.ended_at is not None)
+        return sorted(codes.items(), key=lambda cause: (-cause[1], cause[0]))
 
     def _selected(self, filter: TurnFilter) -> Iterator[TurnRecord]:
         search = lower_ascii(filter.search)

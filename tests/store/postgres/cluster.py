@@ -20,7 +20,7 @@ from penstock.store.postgres.failures import library
 
 _TABLES = (
     *("responses", "running", "workers", "held_keys", "items", "segments", "memories", "conversations"),
-    *("conversation_items", "turns", "turn_hours", "turn_days", "tenant_days", "secrets"),
+    *("conversation_items", "turns", "turn_hours", "turn_days", "turn_causes", "tenant_days", "secrets"),
 )
 _ATTEMPTS = 20
 """After SIGKILL, the other processes of a server need a moment to notice that it is gone."""

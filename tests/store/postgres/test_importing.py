@@ -55,7 +55,8 @@ async def fill(file: Path) -> None:
         status = ("completed", "failed", "cancelled")[number % 3]
         await store.close(id, closed(id, f"out_{number}", status=status), patience=30)
         if number % 2:
-            store.settle_turn(ended(started(id, clock.now, tenant=tenant), tokens=number, cost=number / 8))
+            record = ended(started(id, clock.now, tenant=tenant), tokens=number, cost=number / 8)
+            store.settle_turn(replace(record, first_output_ms=number, duration_ms=number * 9))
     large = StoredItem("large", b'"' + b"x" * 2_000_000 + b'"')
     await store.open(replace(opened("resp_large"), input=(large,)), patience=30)
     await store.close("resp_large", replace(closed("resp_large"), response=large.data), patience=30)
@@ -142,7 +143,12 @@ async def test_what_was_imported_can_be_used(url: str) -> None:
     with file_of_a_store() as file:
         await fill(file)
         await asyncio.to_thread(import_file, file, url, lambda _: None)
+        old = await open_sqlite_store(file)
+        times = await old.latencies(TurnFilter(outcome="completed"), DIMENSIONS)
+        await old.aclose()
     async with worker_on(url) as store:
+        assert await store.latencies(TurnFilter(outcome="completed"), DIMENSIONS) == times != []
+        assert await store.causes(TurnFilter()) == [("gateway_restarted", 1)]
         chain = await store.chain("other", "resp_20")
         assert chain is not None
         assert [turn.id for turn in chain] == ["resp_5", "resp_10", "resp_15", "resp_20"]

@@ -20,7 +20,7 @@ async def test_any_record_can_be_written(url: str) -> None:
         model=incompressible_text(1),
         target=incompressible_text(2),
         outcome="failed",
-        code="\ud800",
+        code="\ud800" + incompressible_text(5),
         user_agent="\0" + incompressible_text(3),
         request_id=incompressible_text(4),
         output_tokens=2**80,
@@ -37,6 +37,8 @@ async def test_any_record_can_be_written(url: str) -> None:
         [total] = await store.totals(TurnFilter(), ("model",))
         assert total.turns == 1
         assert (await store.turns(TurnFilter(search="A\0"))).turns == (record,)
+        [(code, turns)] = await store.causes(TurnFilter())
+        assert (code[:20], turns) == ("?" + strange.code[1:20], 1)
 
 
 @on_postgres

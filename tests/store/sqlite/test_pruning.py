@@ -53,6 +53,7 @@ def test_a_file_of_the_first_format_starts_with_the_time_of_its_newest_row(tmp_p
                 "turns",
                 "turn_hours",
                 "turn_days",
+                "turn_causes",
                 "tenant_days",
                 "workers",
                 "running",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.ledger import Budget, KeyLimits, TurnFilter
-from penstock.store.sqlite import ledger, queries, statements, threads
+from penstock.store.sqlite import latencies, ledger, queries, statements, threads
 from penstock.store.sqlite.file import connect
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.builders import closed, events, items, opened
@@ -44,6 +44,8 @@ QUERIES: dict[str, Callable[[sqlite3.Connection], object]] = {
     "a later page": lambda file: ledger.turns(file, TurnFilter(tenant="alice"), f"{NOON + 30!r}_x", 10),
     "turns that run": lambda file: ledger.turns(file, TurnFilter(outcome="running"), "", 10),
     "usage by day": lambda file: ledger.totals(file, TurnFilter(), ("key", "day")),
+    "times by day": lambda file: latencies.latencies(file, TurnFilter(), ("key", "day")),
+    "causes": lambda file: latencies.causes(file, TurnFilter()),
     "limits": lambda file: _admitted(file),
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from penstock.store.latencies import compact, marks_of, shortens
 from penstock.store.ledger import (
     FAILED,
     HOUR,
@@ -52,6 +53,7 @@ _LOCKS = 0x50454E54
 """The advisory locks of tenants."""
 _LONGEST_NAME = 140
 """Characters. The key of a sum consists of four names, and must fit an index."""
+_LONGEST_CODE = 60
 _KEYS = ("tenant", "model", "target", "outcome")
 
 _REALS = ("started_at", "ended_at", "cost", "reserved_cost", "overhead_ms")
@@ -84,9 +86,24 @@ _SUM_TYPES = ["double precision" if name == "cost" else "bigint" for name in SUM
 _KEY_TYPES = ["bigint", "text", "text", "text", "text"]
 _KEY = ", ".join(("hour", *_KEYS))
 _ADD_TO_SUM = f"""
-INSERT INTO penstock.%s AS sums ({_KEY}, {", ".join(SUMS)})
-SELECT * FROM unnest({_arrays((*_KEY_TYPES, *_SUM_TYPES))})
-ON CONFLICT ({_KEY}) DO UPDATE SET {", ".join(f"{name} = sums.{name} + excluded.{name}" for name in SUMS)}
+INSERT INTO penstock.%s AS sums ({_KEY}, {", ".join(SUMS)}, latencies)
+SELECT * FROM unnest({_arrays((*_KEY_TYPES, *_SUM_TYPES, "text"))})
+ON CONFLICT ({_KEY}) DO UPDATE SET {", ".join(f"{name} = sums.{name} + excluded.{name}" for name in SUMS)},
+    latencies = sums.latencies || excluded.latencies
+"""
+_ADD_TO_CAUSE = f"""
+INSERT INTO penstock.turn_causes AS sums ({_KEY}, code, turns)
+SELECT * FROM unnest({_arrays((*_KEY_TYPES, "text", "bigint"))})
+ON CONFLICT ({_KEY}, code) DO UPDATE SET turns = sums.turns + excluded.turns
+"""
+_LATENCIES = f"""
+SELECT {_KEY}, latencies FROM penstock.%s JOIN unnest({_arrays(_KEY_TYPES)}) AS given ({_KEY}) USING ({_KEY})
+"""
+_REPLACE_LATENCIES = f"""
+UPDATE penstock.%s AS sums SET latencies = given.latencies
+FROM unnest({_arrays((*_KEY_TYPES, "text"))}) AS given ({_KEY}, latencies)
+WHERE (sums.hour, sums.tenant, sums.model, sums.target, sums.outcome)
+    = (given.hour, given.tenant, given.model, given.target, given.outcome)
 """
 _ADD_TO_DAY = """
 INSERT INTO penstock.tenant_days AS sums (tenant, day, tokens, cost)
@@ -95,8 +112,10 @@ ON CONFLICT (tenant, day) DO UPDATE
 SET tokens = sums.tokens + excluded.tokens, cost = sums.cost + excluded.cost
 """
 _ADD_UP_DAY = f"""
-INSERT INTO penstock.turn_days ({_KEY}, {", ".join(SUMS)})
-SELECT $1, tenant, model, target, outcome, {", ".join(f"sum({name})" for name in SUMS)}
+INSERT INTO penstock.turn_days ({_KEY}, {", ".join(SUMS)}, latencies)
+SELECT
+    $1, tenant, model, target, outcome, {", ".join(f"sum({name})" for name in SUMS)},
+    string_agg(latencies, '')
 FROM penstock.turn_hours WHERE hour >= $1 AND hour < $2 GROUP BY tenant, model, target, outcome
 """
 
@@ -132,20 +151,39 @@ async def _add_to_sums(connection: DatabaseConnection, rows: Iterable[dict[str, 
     hours: dict[tuple[Any, ...], list[Any]] = {}
     days: dict[tuple[Any, ...], list[Any]] = {}
     tenants: dict[tuple[Any, ...], list[Any]] = {}
+    causes: dict[tuple[Any, ...], list[Any]] = {}
+    long: list[tuple[Any, ...]] = []
     for row in rows:
-        hour, key, sums = hour_of(row["started_at"]), [row[name] for name in _KEYS], sums_of(row)
+        hour, key = hour_of(row["started_at"]), [row[name] for name in _KEYS]
+        sums = (*sums_of(row), marks_of(row["first_output_ms"], row["duration_ms"]))
         _add(hours, (hour, *key), sums)
         _add(days, (day_begin(hour), *key), sums)
+        if row["outcome"] in FAILED:
+            _add(causes, (hour, *key, indexable(original(row["code"]), _LONGEST_CODE)), (1,))
+        if shortens(row["id"]):
+            long.append((hour, *key))
         used = row["input_tokens"] + row["output_tokens"]
         _add(tenants, (row["tenant"], hour // DAY_HOURS), (used, row["cost"] or 0.0))
     # Every worker adds to rows in the same order, so that none waits for another in a circle.
     for query, sums_by_key in (
         (_ADD_TO_SUM % "turn_hours", hours),
         (_ADD_TO_SUM % "turn_days", days),
+        (_ADD_TO_CAUSE, causes),
         (_ADD_TO_DAY, tenants),
     ):
         values = [(*key, *sums_by_key[key]) for key in sorted(sums_by_key)]
-        await connection.execute(query, *columns_of(values, 0))
+        if values:
+            await connection.execute(query, *columns_of(values, 0))
+    if long:
+        await _shorten(connection, "turn_hours", {*long})
+        await _shorten(connection, "turn_days", {(day_begin(hour), *key) for hour, *key in long})
+
+
+async def _shorten(connection: DatabaseConnection, table: str, keys: set[tuple[Any, ...]]) -> None:
+    """Make the texts with the times of sums shorter, which this transaction has just added to."""
+    rows = await connection.fetch(_LATENCIES % table, *columns_of([*keys], len(_KEY_TYPES)))
+    values = [(*key, compact(text)) for *key, text in rows]
+    await connection.execute(_REPLACE_LATENCIES % table, *columns_of(values, len(_KEY_TYPES) + 1))
 
 
 def _add(totals: dict[tuple[Any, ...], list[Any]], key: tuple[Any, ...], sums: Sequence[Any]) -> None:
@@ -162,16 +200,17 @@ async def settle_records(
 
 
 def _record_of(row: Sequence[Any]) -> TurnRecord:
-    return record_of(_originals(row))
+    return record_of(originals(row))
 
 
-def _originals(row: Iterable[Any]) -> list[Any]:
+def originals(row: Iterable[Any]) -> list[Any]:
     return [original(value) if isinstance(value, str) else value for value in row]
 
 
 async def delete_turns(connection: DatabaseConnection, older_than: float, most: int) -> int:
     """Delete turns of hours that were over at a time, and the sums of these hours."""
     hour = hour_of(older_than)
+    await connection.execute("DELETE FROM penstock.turn_causes WHERE hour < $1", hour)
     done = await connection.execute("DELETE FROM penstock.turn_hours WHERE hour < $1", hour)
     if count_of(done):  # the day that the hour is in is added up again from what is left of it
         day = day_begin(hour)
@@ -266,13 +305,13 @@ async def _count(connection: DatabaseConnection, record: TurnRecord, limits: Key
 # Reading
 
 
-def _numbered(query: str) -> str:
+def numbered(query: str) -> str:
     """Number the values of a query, which are marked by `?`."""
     first, *rest = query.split("?")
     return first + "".join(f"${place}{each}" for place, each in enumerate(rest, 1))
 
 
-def _storable_values(values: Iterable[object]) -> list[object]:
+def storable_values(values: Iterable[object]) -> list[object]:
     return [storable(value) if isinstance(value, str) else value for value in values]
 
 
@@ -286,7 +325,7 @@ async def turns(connection: DatabaseConnection, filter: TurnFilter, after: str, 
     SELECT {NAMES} FROM penstock.turns {where(conditions)}
     ORDER BY started_at DESC, id DESC LIMIT {limit + 1}
     """
-    rows = await connection.fetch(_numbered(query), *_storable_values(values))
+    rows = await connection.fetch(numbered(query), *storable_values(values))
     page = tuple(map(_record_of, rows[:limit]))
     return TurnPage(page, cursor_of(page[-1]) if len(rows) > limit else "")
 
@@ -298,7 +337,7 @@ floor(started_at / {HOUR})::bigint AS hour, tenant, model, target, outcome, 1::b
     reasoning_tokens, coalesce(cost, 0.0) AS cost, (cost IS NULL)::integer::bigint AS unpriced,
     usage_estimated::integer::bigint AS estimated, duration_ms
 """
-_GROUPS: dict[Dimension, str] = {
+GROUPS: dict[Dimension, str] = {
     "key": "tenant",
     "model": "model",
     "target": "target",
@@ -324,13 +363,13 @@ async def totals(
             conditions, some = conditions_of_sums(part)
             sources.append(f"SELECT {_OF_HOUR} FROM penstock.{table} {where(conditions)}")
         values += some
-    groups = [_GROUPS[each] for each in by]
+    groups = [GROUPS[each] for each in by]
     sums = ", ".join(f"sum({name})" + ("" if name == "cost" else "::bigint") for name in SUMS)
     names = ", ".join(groups)
     ending = f"GROUP BY {names} ORDER BY {names}" if groups else "HAVING count(*) > 0"
     query = f"SELECT {', '.join([*groups, sums])} FROM ({' UNION ALL '.join(sources)}) AS counted {ending}"
-    rows = await connection.fetch(_numbered(query), *_storable_values(values))
-    return [totals_of(by, _originals(row)) for row in rows]
+    rows = await connection.fetch(numbered(query), *storable_values(values))
+    return [totals_of(by, originals(row)) for row in rows]
 
 
 async def last_used(connection: DatabaseConnection) -> dict[str, float]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from penstock.errors import StoreError
+from penstock.store.latencies import BOUNDS, DURATIONS
 from penstock.store.postgres.address import DatabaseAddress
 from penstock.store.postgres.connections import DatabaseConnection, connect, transaction
 from penstock.store.postgres.failures import failure_of
@@ -23,6 +24,8 @@ class Step(Struct, frozen=True):
     summary: str
     sql: str
 
+
+_BOUNDS = f"ARRAY[{', '.join(map(str, BOUNDS))}]::bigint[]"
 
 STEPS: Sequence[Step] = (
     Step(
@@ -260,6 +263,55 @@ STEPS: Sequence[Step] = (
         CREATE INDEX responses_by_conversation ON penstock.responses (tenant, conversation_id, number)
             WHERE conversation_id IS NOT NULL;
         CREATE INDEX conversations_by_tenant ON penstock.conversations (tenant, changed_at, id);
+        """,
+    ),
+    Step(
+        1,
+        "keep how long turns took, and why they failed",
+        f"""
+        ALTER TABLE penstock.turn_hours ADD COLUMN latencies text COLLATE "C" NOT NULL DEFAULT '';
+        ALTER TABLE penstock.turn_days ADD COLUMN latencies text COLLATE "C" NOT NULL DEFAULT '';
+        CREATE TABLE penstock.turn_causes (
+            hour bigint NOT NULL,
+            tenant text COLLATE "C" NOT NULL,
+            model text COLLATE "C" NOT NULL,
+            target text COLLATE "C" NOT NULL,
+            outcome text COLLATE "C" NOT NULL,
+            code text COLLATE "C" NOT NULL,
+            turns bigint NOT NULL,
+            PRIMARY KEY (hour, tenant, model, target, outcome, code)
+        ) WITH (fillfactor = 50);
+        INSERT INTO penstock.turn_causes
+        SELECT floor(started_at / 3600)::bigint, tenant, model, target, outcome, left(code, 60), count(*)
+        FROM penstock.turns WHERE ended_at IS NOT NULL AND outcome IN ('failed', 'refused')
+        GROUP BY 1, 2, 3, 4, 5, 6;
+
+        WITH ended AS (
+            SELECT floor(started_at / 3600)::bigint AS hour, tenant, model, target, outcome,
+                width_bucket(first_output_ms, {_BOUNDS}) - 1 AS first,
+                {DURATIONS - 1} + width_bucket(greatest(duration_ms, 0), {_BOUNDS}) AS duration
+            FROM penstock.turns WHERE ended_at IS NOT NULL
+        ), marks AS (
+            SELECT hour, tenant, model, target, outcome, number, count(*) AS turns FROM (
+                SELECT hour, tenant, model, target, outcome, first AS number FROM ended WHERE first >= 0
+                UNION ALL SELECT hour, tenant, model, target, outcome, duration FROM ended
+            ) AS all_marks GROUP BY 1, 2, 3, 4, 5, 6
+        ), texts AS (
+            SELECT hour, tenant, model, target, outcome,
+                string_agg(chr(65 + number / 26) || chr(97 + number % 26) || turns, '') AS latencies
+            FROM marks GROUP BY 1, 2, 3, 4, 5
+        )
+        UPDATE penstock.turn_hours AS sums SET latencies = texts.latencies FROM texts
+        WHERE (sums.hour, sums.tenant, sums.model, sums.target, sums.outcome)
+            = (texts.hour, texts.tenant, texts.model, texts.target, texts.outcome);
+        WITH texts AS (
+            SELECT hour / 24 * 24 AS hour, tenant, model, target, outcome,
+                string_agg(latencies, '') AS latencies
+            FROM penstock.turn_hours GROUP BY 1, 2, 3, 4, 5
+        )
+        UPDATE penstock.turn_days AS sums SET latencies = texts.latencies FROM texts
+        WHERE (sums.hour, sums.tenant, sums.model, sums.target, sums.outcome)
+            = (texts.hour, texts.tenant, texts.model, texts.target, texts.outcome);
         """,
     ),
 )

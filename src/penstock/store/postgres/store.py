@@ -30,10 +30,11 @@ from penstock.store.contract import (
     StoredTurn,
     Trace,
 )
+from penstock.store.latencies import TurnLatencies
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.news import Bus
 from penstock.store.peers import PeerTimes
-from penstock.store.postgres import changes, ledger, pruning, queries, threads, workers
+from penstock.store.postgres import changes, latencies, ledger, pruning, queries, threads, workers
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.bus import NotifyBus
 from penstock.store.postgres.clock import DatabaseClock
@@ -286,6 +287,12 @@ class PostgresBackend:
 
     async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
         return await self._pool.run(partial(ledger.totals, filter=filter, by=by), seconds=_LONG)
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]:
+        return await self._pool.run(partial(latencies.latencies, filter=filter, by=by), seconds=_LONG)
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]:
+        return await self._pool.run(partial(latencies.causes, filter=filter), seconds=_LONG)
 
     async def prune_ledger(self, *, older_than: float) -> int:
         await self._writer.ledger.flush()

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from penstock.store.latencies import compact, marks_of, shortens
 from penstock.store.ledger import (
     FAILED,
     HOUR,
@@ -59,14 +60,22 @@ ON CONFLICT (id) DO UPDATE SET {_CHANGES} WHERE turns.ended_at IS NULL
 """
 _ADDITIONS = ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
 _ADD_TO_SUM = f"""
-INSERT INTO %s (hour, tenant, model, target, outcome, {", ".join(SUMS)})
-VALUES ({", ".join("?" * (len(SUMS) + 5))})
-ON CONFLICT (hour, tenant, model, target, outcome) DO UPDATE SET {_ADDITIONS}
+INSERT INTO %s (hour, tenant, model, target, outcome, {", ".join(SUMS)}, latencies)
+VALUES ({", ".join("?" * (len(SUMS) + 6))})
+ON CONFLICT (hour, tenant, model, target, outcome)
+DO UPDATE SET {_ADDITIONS}, latencies = latencies || excluded.latencies
 """
 _ADD_UP_DAY = f"""
-INSERT INTO turn_days (hour, tenant, model, target, outcome, {", ".join(SUMS)})
-SELECT :day, tenant, model, target, outcome, {", ".join(f"sum({name})" for name in SUMS)} FROM turn_hours
-WHERE hour >= :day AND hour < :end GROUP BY tenant, model, target, outcome
+INSERT INTO turn_days (hour, tenant, model, target, outcome, {", ".join(SUMS)}, latencies)
+SELECT
+    :day, tenant, model, target, outcome, {", ".join(f"sum({name})" for name in SUMS)},
+    group_concat(latencies, '')
+FROM turn_hours WHERE hour >= :day AND hour < :end GROUP BY tenant, model, target, outcome
+"""
+_OF_SUM = "WHERE hour = ? AND tenant = ? AND model = ? AND target = ? AND outcome = ?"
+_ADD_CAUSE = """
+INSERT INTO turn_causes (hour, tenant, model, target, outcome, code, turns) VALUES (?, ?, ?, ?, ?, ?, 1)
+ON CONFLICT (hour, tenant, model, target, outcome, code) DO UPDATE SET turns = turns + 1
 """
 _ADD_TO_DAY = """
 INSERT INTO tenant_days (tenant, day, tokens, cost) VALUES (?, ?, ?, ?)
@@ -97,11 +106,21 @@ def admit(
 def _add_to_sums(connection: sqlite3.Connection, row: dict[str, Any]) -> None:
     hour, tenant = hour_of(row["started_at"]), row["tenant"]
     key = (tenant, row["model"], row["target"], row["outcome"])
-    sums = sums_of(row)
-    connection.execute(_ADD_TO_SUM % "turn_hours", (hour, *key, *sums))
-    connection.execute(_ADD_TO_SUM % "turn_days", (day_begin(hour), *key, *sums))
+    sums, marks = sums_of(row), marks_of(row["first_output_ms"], row["duration_ms"])
+    for table, begin in (("turn_hours", hour), ("turn_days", day_begin(hour))):
+        connection.execute(_ADD_TO_SUM % table, (begin, *key, *sums, marks))
+        if shortens(row["id"]):
+            _shorten(connection, table, (begin, *key))
+    if row["outcome"] in FAILED:
+        connection.execute(_ADD_CAUSE, (hour, *key, row["code"]))
     used = row["input_tokens"] + row["output_tokens"]
     connection.execute(_ADD_TO_DAY, (tenant, hour // DAY_HOURS, used, row["cost"] or 0.0))
+
+
+def _shorten(connection: sqlite3.Connection, table: str, key: tuple[object, ...]) -> None:
+    """Make the text with the times of a sum shorter."""
+    [(text,)] = connection.execute(f"SELECT latencies FROM {table} {_OF_SUM}", key).fetchall()
+    connection.execute(f"UPDATE {table} SET latencies = ? {_OF_SUM}", (compact(text), *key))
 
 
 def settle_interrupted(
@@ -142,6 +161,7 @@ def delete_turns(connection: sqlite3.Connection, older_than: float, most: int) -
 
 def _delete_sums(connection: sqlite3.Connection, hour: int) -> None:
     """Delete the sums before an hour. The day that it is in is added up again from what is left of it."""
+    connection.execute("DELETE FROM turn_causes WHERE hour < ?", (hour,))
     if connection.execute("DELETE FROM turn_hours WHERE hour < ?", (hour,)).rowcount:
         day = day_begin(hour)
         connection.execute("DELETE FROM turn_days WHERE hour <= ?", (day,))
@@ -201,14 +221,14 @@ def turns(connection: sqlite3.Connection, filter: TurnFilter, after: str, limit:
         values.extend(position_of(after))
     limit = max(limit, 1)
     order = "ORDER BY started_at DESC, id DESC"
-    rows = f"SELECT rowid FROM {_indexed(filter)} {where(conditions)} {order} LIMIT ?"
+    rows = f"SELECT rowid FROM {indexed(filter)} {where(conditions)} {order} LIMIT ?"
     query = f"SELECT {_NAMES} FROM turns WHERE rowid IN ({rows}) {order}"
     found = [record_of(row) for row in connection.execute(query, (*values, limit + 1))]
     page = tuple(found[:limit])
     return TurnPage(page, cursor_of(page[-1]) if len(found) > limit else "")
 
 
-def _indexed(filter: TurnFilter) -> str:
+def indexed(filter: TurnFilter) -> str:
     """Return the table with the index to use: one that contains everything that the filter looks at."""
     if filter.outcome == UNFINISHED:
         return "turns INDEXED BY turns_unfinished"
@@ -223,7 +243,7 @@ CAST(started_at AS INTEGER) / {HOUR} AS hour, tenant, model, target, outcome,
     1 AS turns, outcome IN {FAILED} AS failed, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
     ifnull(cost, 0.0) AS cost, cost IS NULL AS unpriced, usage_estimated AS estimated, duration_ms
 """
-_GROUPS: dict[Dimension, str] = {
+GROUPS: dict[Dimension, str] = {
     "key": "tenant",
     "model": "model",
     "target": "target",
@@ -241,13 +261,13 @@ def totals(connection: sqlite3.Connection, filter: TurnFilter, by: Sequence[Dime
     for table, part in parts_of(filter, by):
         if table == "turns":
             conditions, some = conditions_of(part, "instr")
-            rows = f"SELECT rowid FROM {_indexed(part)} {where(conditions)}"
+            rows = f"SELECT rowid FROM {indexed(part)} {where(conditions)}"
             sources.append(f"SELECT {_OF_TURN} FROM turns WHERE rowid IN ({rows}) AND ended_at IS NOT NULL")
         else:
             conditions, some = conditions_of_sums(part)
             sources.append(f"SELECT {_OF_HOUR} FROM {table} {where(conditions)}")
         values += some
-    groups = [_GROUPS[each] for each in by]
+    groups = [GROUPS[each] for each in by]
     sums = ", ".join(f"sum({name})" for name in SUMS)
     ending = f"GROUP BY {', '.join(groups)} ORDER BY {', '.join(groups)}" if groups else "HAVING count(*) > 0"
     query = f"SELECT {', '.join([*groups, sums])} FROM ({' UNION ALL '.join(sources)}) {ending}"

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from penstock.errors import StoreError
+from penstock.store.latencies import BOUNDS, DURATIONS
 
 APPLICATION = 0x50454E53
 """`PENS`: distinguishes our files from those of other programs."""
@@ -239,6 +240,57 @@ STEPS: Sequence[str] = (
     CREATE INDEX responses_by_conversation ON responses (tenant, conversation_id, number)
         WHERE conversation_id IS NOT NULL;
     CREATE INDEX conversations_by_tenant ON conversations (tenant, changed_at, id);
+    """,
+    # 9. How long turns took, and why they failed, per hour and day (`store.latencies`).
+    f"""
+    ALTER TABLE turn_hours ADD COLUMN latencies TEXT NOT NULL DEFAULT '';
+    ALTER TABLE turn_days ADD COLUMN latencies TEXT NOT NULL DEFAULT '';
+
+    CREATE TABLE turn_causes (
+        hour INTEGER NOT NULL,
+        tenant TEXT NOT NULL,
+        model TEXT NOT NULL,
+        target TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        code TEXT NOT NULL,
+        turns INTEGER NOT NULL,
+        PRIMARY KEY (hour, tenant, model, target, outcome, code)
+    ) WITHOUT ROWID;
+    INSERT INTO turn_causes
+    SELECT CAST(started_at AS INTEGER) / 3600, tenant, model, target, outcome, code, count(*) FROM turns
+    WHERE ended_at IS NOT NULL AND outcome IN ('failed', 'refused') GROUP BY 1, 2, 3, 4, 5, 6;
+
+    CREATE TEMP TABLE bounds (low INTEGER PRIMARY KEY, bucket INTEGER NOT NULL);
+    INSERT INTO bounds VALUES {", ".join(f"({low}, {bucket})" for bucket, low in enumerate(BOUNDS))};
+    CREATE TEMP TABLE ended AS
+    SELECT
+        CAST(started_at AS INTEGER) / 3600 AS hour, tenant, model, target, outcome,
+        (SELECT bucket FROM bounds WHERE low <= first_output_ms ORDER BY low DESC LIMIT 1) AS first,
+        {DURATIONS} + (
+            SELECT bucket FROM bounds WHERE low <= max(duration_ms, 0) ORDER BY low DESC LIMIT 1
+        ) AS duration
+    FROM turns WHERE ended_at IS NOT NULL;
+    CREATE TEMP TABLE marks AS
+    SELECT hour, tenant, model, target, outcome, number, count(*) AS turns FROM (
+        SELECT hour, tenant, model, target, outcome, first AS number FROM ended WHERE first IS NOT NULL
+        UNION ALL SELECT hour, tenant, model, target, outcome, duration FROM ended
+    ) GROUP BY 1, 2, 3, 4, 5, 6;
+    CREATE INDEX temp.marks_by_hour ON marks (hour, tenant, model, target, outcome);
+    UPDATE turn_hours SET latencies = ifnull((
+        SELECT group_concat(char(65 + number / 26, 97 + number % 26) || turns, '') FROM marks
+        WHERE marks.hour = turn_hours.hour AND marks.tenant = turn_hours.tenant
+        AND marks.model = turn_hours.model AND marks.target = turn_hours.target
+        AND marks.outcome = turn_hours.outcome
+    ), '');
+    UPDATE turn_days SET latencies = ifnull((
+        SELECT group_concat(latencies, '') FROM turn_hours
+        WHERE turn_hours.hour >= turn_days.hour AND turn_hours.hour < turn_days.hour + 24
+        AND turn_hours.tenant = turn_days.tenant AND turn_hours.model = turn_days.model
+        AND turn_hours.target = turn_days.target AND turn_hours.outcome = turn_days.outcome
+    ), '');
+    DROP TABLE temp.marks;
+    DROP TABLE temp.ended;
+    DROP TABLE temp.bounds;
     """,
 )
 

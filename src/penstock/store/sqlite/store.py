@@ -28,8 +28,9 @@ from penstock.store.contract import (
     StoredTurn,
     Trace,
 )
+from penstock.store.latencies import TurnLatencies
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
-from penstock.store.sqlite import ledger, queries, statements, threads, workers
+from penstock.store.sqlite import latencies, ledger, queries, statements, threads, workers
 from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
@@ -201,6 +202,12 @@ class SqliteBackend:
 
     async def totals(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnTotals]:
         return await self._readers.read(ledger.totals, filter, by)
+
+    async def latencies(self, filter: TurnFilter, by: Sequence[Dimension]) -> list[TurnLatencies]:
+        return await self._readers.read(latencies.latencies, filter, by)
+
+    async def causes(self, filter: TurnFilter) -> list[tuple[str, int]]:
+        return await self._readers.read(latencies.causes, filter)
 
     async def prune_ledger(self, *, older_than: float) -> int:
         count = 0
