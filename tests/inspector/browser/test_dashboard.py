@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
+import random
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.gateway.running import Running
+from penstock.store.ledger import TurnRecord
+from penstock.store.sqlite.store import open_sqlite_store
+from tests.gateway.running import Running, gateway
 from tests.inspector.browser.conftest import Visits
 from tests.inspector.browser.visitors import PHONE, THEMES, Theme
 
@@ -32,11 +40,11 @@ def turns(site: Running) -> None:
     site.whole("demo", "Answer with 60 words.", max_output_tokens=16, store=False)
 
 
-def usage(site: Running, by: str, folder: Path) -> list[Json]:
+def usage(site: Running, by: str, folder: Path, since: str = "24h") -> list[Json]:
     """Return what `penstock usage` says."""
     command = [sys.executable, "-m", "penstock", "usage", "--base-url", f"{site.url}/v1", "--json"]
     done = subprocess.run(
-        [*command, "--by", by, "--since", "24h"],
+        [*command, "--by", by, "--since", since],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -59,6 +67,63 @@ def table(page: Page) -> dict[str, dict[str, int]]:
         name: {field: int(text.split()[0].replace(",", "")) for field, text in row.items()}
         for name, row in cells.items()
     }
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Return a gateway with a month of turns in its ledger."""
+    folder = tmp_path_factory.mktemp("busy")
+
+    async def fill() -> None:
+        store = await open_sqlite_store(folder / "store.sqlite")
+        for record in month_of_turns():
+            store.settle_turn(record)
+        await store.aclose()
+
+    with ThreadPoolExecutor() as pool:  # this thread runs Playwright's event loop
+        pool.submit(lambda: asyncio.run(fill())).result()
+    with gateway(folder) as running:
+        yield running
+
+
+MODELS = (
+    ("sonnet", "anthropic", 3.0, 900),
+    ("gpt-5.5", "openai", 2.0, 600),
+    ("qwen", "local", None, 250),
+    ("demo", "demo", 0.0, 40),
+)
+CODES = ("upstream_timeout", "rate_limit_exceeded", "upstream_truncated", "context_length_exceeded")
+
+
+def month_of_turns() -> Iterator[TurnRecord]:
+    """Yield turns of four models, more of them by day than by night."""
+    chance = random.Random(22)
+    now = time.time()
+    for hour in range(30 * 24):
+        at = now - 3600 * hour
+        for index in range(int(4 + 9 * (1 + math.sin((at / 3600 - 8) / 24 * 2 * math.pi)))):
+            name, target, price, slowness = MODELS[int(len(MODELS) * chance.random() ** 2)]
+            failed = chance.random() < 0.05
+            tokens, output = chance.randint(2_000, 20_000), chance.randint(50, 1_500)
+            duration = int(slowness * chance.lognormvariate(1.6, 0.7))
+            first_output = int(min(duration, slowness * chance.lognormvariate(0.0, 0.6)))
+            yield TurnRecord(
+                id=f"resp_{hour}_{index}",
+                tenant=chance.choice(["alice", "bob", "ci"]),
+                started_at=at - chance.random() * 3600,
+                ended_at=at,
+                model=name,
+                target=target,
+                outcome="failed" if failed else "completed",
+                code=CODES[int(len(CODES) * chance.random() ** 2)] if failed else "",
+                duration_ms=duration,
+                first_output_ms=-1 if failed else first_output,
+                input_tokens=tokens,
+                cached_tokens=tokens * chance.randint(0, 9) // 10,
+                output_tokens=output,
+                reasoning_tokens=output * chance.randint(0, 6) // 10,
+                cost=None if price is None else price * (tokens + 5 * output) / 1e6,
+            )
 
 
 @pytest.mark.parametrize("by", ["model", "key", "target"])
@@ -89,20 +154,20 @@ def test_causes_of_errors_lead_to_their_turns(visit: Visits) -> None:
     expect(page.locator(".turns tbody tr")).to_have_count(1)
 
 
-@pytest.mark.parametrize("time", ["the last hour", "the last 7 days", "the last 30 days"])
-def test_every_range_shows_the_same_turns(visit: Visits, time: str) -> None:
-    page = visit().go("#/dashboard", view="dashboard")
+@pytest.mark.parametrize("period", ["the last hour", "the last 7 days", "the last 30 days"])
+def test_every_range_shows_the_same_turns(visit: Visits, period: str) -> None:
+    page = visit().go("#/dashboard?range=24h", view="dashboard")
     before = table(page)
-    page.get_by_role("radio", name=time).check(force=True)
+    page.get_by_role("radio", name=period).check(force=True)
     expect(page.locator(".as-of")).to_be_visible()
-    expect(page.locator("#announcements")).to_contain_text(time)
+    expect(page.locator("#announcements")).to_contain_text(period)
     assert table(page) == before
     assert "range=" in page.url
 
 
 def test_a_chart_is_read_by_keyboard_pointer_and_as_a_table(visit: Visits) -> None:
     page = visit().go("#/dashboard?range=1h", view="dashboard")
-    chart = page.get_by_role("slider", name="Requests: move through time")
+    chart = page.get_by_role("slider", name="Requests: move through time", exact=True)
     chart.focus()
     for _ in range(60):
         if "demo 0" not in (chart.get_attribute("aria-valuetext") or ""):
@@ -130,11 +195,29 @@ def test_a_series_is_hidden_and_shown(visit: Visits) -> None:
     expect(key).to_have_attribute("aria-pressed", "true")
 
 
-def test_nothing_in_a_time_is_a_sentence(visit: Visits) -> None:
-    tab = visit()
-    tab.page.clock.install(time="2029-01-01T12:00:00Z")
-    page = tab.go("#/dashboard", view="dashboard")
-    expect(page.locator(".notice")).to_contain_text("No turn has ended in the last 24 hours")
+def test_a_new_gateway_gets_a_sentence(visit: Visits, tmp_path: Path) -> None:
+    with gateway(tmp_path) as fresh:
+        tab = visit(gateway=fresh)
+        page = tab.go("#/dashboard", view="dashboard")
+        expect(page.locator(".notice")).to_contain_text("No turn has ended in the last 24 hours")
+        assert tab.accessibility() == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("period", ["24h", "7d", "30d"])
+def test_a_month_of_turns_is_shown_at_a_glance(
+    visit: Visits, busy: Running, tmp_path: Path, theme: Theme, period: str
+) -> None:
+    tab = visit(gateway=busy, theme=theme)
+    page = tab.go(f"#/dashboard?range={period}", view="dashboard")
+    expect(page.locator(".chart-svg")).to_have_count(6)
+    shown = table(page)
+    assert set(shown) == {"all", "sonnet", "gpt-5.5", "qwen", "demo"}
+    if period == "30d":
+        month = sum(each["turns"] for each in usage(busy, "model", tmp_path, since="31d"))
+        assert 0.9 * month < shown["all"]["turns"] <= month
+    assert tab.accessibility() == []
+    tab.picture(f"dashboard-{period}-{theme}", whole=True)
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from penstock.connect.guides import GUIDES
-from tests.gateway.running import Running
+from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.inspector.browser.conftest import Visits
 from tests.inspector.browser.visitors import PHONE, THEMES, Theme
 
@@ -32,6 +33,20 @@ def test_every_client_has_the_text_of_penstock_connect(visit: Visits, site: Runn
         settings = page.get_by_role("region", name=f"Settings for {guide.title}", exact=True)
         assert (settings.text_content() or "").strip("\n") == connect(name, url, tmp_path).strip("\n")
         assert f"client={name}" in page.url
+
+
+def test_a_key_is_named_by_its_variable_and_never_shown(visit: Visits, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    config = f'[[keys]]\nname = "anna"\nhash = "sha256:{sha256(SECRET_KEY.encode()).hexdigest()}"\n'
+    with gateway(tmp_path / "site", config=config) as locked:
+        page = visit(gateway=locked).go("#/setup?client=curl")
+        page.get_by_label("Client key").fill(SECRET_KEY)
+        page.keyboard.press("Enter")
+        settings = page.get_by_role("region", name="Settings for curl")
+        expect(settings).to_contain_text("$PENSTOCK_KEY")
+        assert SECRET_KEY not in page.content()
+        page.get_by_role("button", name="OpenAI's SDK for Python").click()
+        expect(page.locator(".guide")).to_contain_text("PENSTOCK_KEY")
 
 
 def test_the_copy_button_copies(visit: Visits, site: Running) -> None:

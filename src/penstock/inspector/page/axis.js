@@ -33,8 +33,8 @@ const LOGARITHMIC_STEPS = {
 /** Return the ticks of a logarithmic axis from below `least` to above `most`: as many as fit into `count`. */
 export function logarithmicTicks(least, most, count, { isDuration = false } = {}) {
   const choices = LOGARITHMIC_STEPS[isDuration ? "duration" : ""].map((steps) => {
-    const first = Math.max(0, steps.findLastIndex((value) => value <= least));
-    const last = steps.findIndex((value) => value >= most);
+    const first = Math.max(0, steps.findLastIndex((value) => value < least));
+    const last = steps.findIndex((value) => value > most);
     return steps.slice(first, Math.max(first + 2, (last < 0 ? steps.length : last) + 1));
   });
   return (choices.findLast((ticks) => ticks.length <= count + 1) ?? choices[0]).map(tidy);

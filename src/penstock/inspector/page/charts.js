@@ -21,7 +21,7 @@ let charts = 0;
  * `times`: the start of each bucket, in seconds since 1970; `bucket`: "minute", "hour" or "day".
  * `series`: `[{name, values, total}]`, with null where there is no value; at most eight.
  * `format`: value → text; `scale`: "linear" or "log"; `unit`: "duration" or "" selects the round numbers.
- * `tickFormat`: value → text at the axis, if it differs.
+ * `tickFormat`: value → text at the axis, if it differs. `className`: "panel", or "" within another chart's panel.
  */
 export function timeChart(options) {
   return new TimeChart(options).element;
@@ -49,7 +49,7 @@ class TimeChart {
       : [h("p", { class: "chart-empty" }, empty)];
     this.element = h("figure", { class: `chart ${className}`, "aria-labelledby": `${this.id}-title` },
       h("figcaption", { class: "chart-caption" },
-        h("h3", { class: "chart-title", id: `${this.id}-title` }, title), summary ? h("span", { class: "chart-summary" }, summary) : null,
+        h(className === "panel" ? "h2" : "h3", { class: "chart-title", id: `${this.id}-title` }, title), summary ? h("span", { class: "chart-summary" }, summary) : null,
         note ? h("p", { class: "chart-note" }, note) : null),
       body);
     if (hasValues) this.#watchWidth();
@@ -329,7 +329,7 @@ export function rankedBars({ title, rows, empty }, ...more) {
   const id = `chart-${++charts}`;
   const most = Math.max(1, ...rows.map((row) => row.value));
   return h("figure", { class: "chart panel", "aria-labelledby": id },
-    h("figcaption", { class: "chart-caption" }, h("h3", { class: "chart-title", id }, title)),
+    h("figcaption", { class: "chart-caption" }, h("h2", { class: "chart-title", id }, title)),
     rows.length
       ? h("ol", { class: "ranked" }, rows.map((row) => {
         const bar = h("span", { class: "ranked-bar", "aria-hidden": "true" });

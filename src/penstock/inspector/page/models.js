@@ -2,6 +2,7 @@
 
 import { api } from "./api.js";
 import { h } from "./dom.js";
+import { line } from "./text.js";
 
 let fields = 0;
 
@@ -20,7 +21,7 @@ export async function modelPicker({ chosen = "", signal, onchange = () => {} }) 
   });
   const names = models.map((model) => model.id);
   const select = h("select", { id, onchange: () => onchange() }, (names.includes(chosen) || !chosen ? names : [chosen, ...names])
-    .map((name) => h("option", { value: name, selected: name === (chosen || first) }, name)));
+    .map((name) => h("option", { value: name, selected: name === (chosen || first) }, line(name, 80))));
   const field = names.length && names.length <= 300 ? select : input;
   return {
     element: h("div", { class: "field model-field" }, h("label", { for: id }, "Model"), field,
@@ -30,7 +31,7 @@ export async function modelPicker({ chosen = "", signal, onchange = () => {} }) 
       return field.value;
     },
     set value(name) {
-      if (field === select && !names.includes(name)) select.prepend(h("option", { value: name }, name));
+      if (field === select && !names.includes(name)) select.prepend(h("option", { value: name }, line(name, 80)));
       field.value = name;
     },
     get isDefault() {

@@ -1,14 +1,15 @@
 /** The dashboard: requests, tokens, cost, errors and times. Every number is a sum of the ledger's records. */
 
 import { api } from "../api.js";
-import { setQuery } from "../route.js";
 import { BUCKET_SECONDS } from "../axis.js";
 import { rankedBars, sparkline, timeChart } from "../charts.js";
 import { announce, errorNotice, h, notice, replace, skeleton } from "../dom.js";
 import { cost, counted, duration, number, percent, short, time } from "../format.js";
-import { marked } from "../text.js";
+import { setQuery, to } from "../route.js";
+import { gatewayNow } from "../session.js";
+import { line, marked } from "../text.js";
 import { byMinute } from "./dashboard_minutes.js";
-import { groupTable } from "./dashboard_table.js";
+import { costOf, groupTable } from "./dashboard_table.js";
 
 const HOUR = 3600;
 const DAY = 86400;
@@ -18,7 +19,7 @@ const MOST_GROUPS = 5;
 const RANGES = {
   "1h": { label: "1 h", name: "the last hour", seconds: HOUR, bucket: "minute" },
   "24h": { label: "24 h", name: "the last 24 hours", seconds: DAY, bucket: "hour" },
-  "7d": { label: "7 d", name: "the last 7 days", seconds: 7 * DAY, bucket: "hour" },
+  "7d": { label: "7 d", name: "the last 7 days", seconds: 7 * DAY, bucket: "hour", latencyBucket: "day" },
   "30d": { label: "30 d", name: "the last 30 days", seconds: 30 * DAY, bucket: "day" },
 };
 
@@ -46,7 +47,7 @@ export async function show(main, { query, signal }) {
   };
   const choose = (name, value) => {
     choice[name] = value;
-    setQuery({ range: choice.range === "24h" ? "" : choice.range, by: choice.by === "model" ? "" : choice.by });
+    setQuery({ range: choice.range, by: choice.by === "model" ? "" : choice.by });
     load();
   };
 
@@ -57,6 +58,8 @@ export async function show(main, { query, signal }) {
       segments("Per", "by", Object.entries(DIMENSIONS).map(([value, label]) => [value, label, label]), choice.by, (value) => choose("by", value)),
       h("button", { type: "button", onclick: () => load() }, "Refresh")),
     body);
+  if (!query.range) choice.range = await shortestRange(choice, signal);
+  main.querySelector(`input[name="dashboard-range"][value="${choice.range}"]`).checked = true;
   await load({ isQuiet: true });
 
   const timer = setInterval(() => {
@@ -83,21 +86,41 @@ function segments(label, name, options, chosen, onchange) {
 
 // Data
 
+/** Where the gateway has been in use for less than an hour, a day would be one bar. */
+async function shortestRange({ by }, signal) {
+  const until = Math.ceil(gatewayNow());
+  try {
+    const [hour, day] = await Promise.all([HOUR, DAY].map((length) => api.get("inspector/api/dashboard", { since: until - length, until, by, bucket: "hour" }, signal)));
+    return hour.totals?.turns > 0 && hour.totals.turns === day.totals?.turns ? "1h" : "24h";
+  } catch {
+    return "24h"; // the next request shows the error
+  }
+}
+
 async function fetchData({ range, by }, signal) {
-  const { seconds, bucket } = RANGES[range];
+  const { seconds, bucket, latencyBucket = bucket } = RANGES[range];
   const step = BUCKET_SECONDS[bucket];
-  const until = Date.now() / 1000;
+  const until = gatewayNow();
   const since = Math.floor(until / step) * step + step - seconds;
   const summed = { since, until: Math.ceil(until), by, bucket: bucket === "minute" ? "hour" : bucket };
-  const [data, minutes] = await Promise.all([
+  const [data, minutes, slower] = await Promise.all([
     api.get("inspector/api/dashboard", summed, signal),
     bucket === "minute" ? byMinute({ since, until, by }, signal) : null,
+    // Percentiles of the few turns of one hour say little about a week.
+    latencyBucket === bucket ? null : api.get("inspector/api/dashboard", { ...summed, bucket: latencyBucket }, signal),
   ]);
-  const times = Array.from({ length: Math.round(seconds / step) }, (_, index) => since + index * step);
+  const times = starts(since, until, bucket);
   const overTime = minutes ?? data;
   return { ...data, since, until, bucket, times, note: minutes?.note ?? "", total: data.groups,
     groups: merged(overTime.groups.map((group) => filled(group, overTime.times, times))),
-    latency_over_time: filledLatency(overTime.latency_over_time, times) };
+    latency_over_time: filledLatency((slower ?? overTime).latency_over_time, starts(since, until, latencyBucket), latencyBucket) };
+}
+
+/** Return when the minutes, hours or days begin, in seconds since 1970. */
+function starts(since, until, bucket) {
+  const step = BUCKET_SECONDS[bucket];
+  const first = Math.floor(since / step) * step;
+  return Array.from({ length: Math.floor((until - first) / step) + 1 }, (_, index) => first + index * step);
 }
 
 const SUMS = ["turns", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost"];
@@ -110,10 +133,10 @@ function filled(group, names, times) {
   return result;
 }
 
-function filledLatency(latency, times) {
+function filledLatency(latency, times, bucket) {
   const places = new Map(latency.times.map((name, index) => [seconds(name), index]));
   const pick = (values) => times.map((at) => (places.has(at) ? values[places.get(at)] ?? null : null));
-  const result = {};
+  const result = { times, bucket };
   for (const kind of ["first_output", "duration"]) {
     result[kind] = Object.fromEntries(["p50", "p90", "p99"].map((name) => [name, pick(latency[kind]?.[name] ?? [])]));
   }
@@ -157,7 +180,7 @@ function draw(data, { range, by }) {
   ];
 }
 
-function tiles({ totals, groups, latency_over_time: latency, latency_all: all }) {
+function tiles({ totals, groups, latency: { overall: all }, latency_over_time: latency }) {
   const overTime = (field) => groups[0][field].map((_, index) => groups.reduce((total, group) => total + group[field][index], 0));
   const mark = totals.estimated ? "~" : "";
   return h("dl", { class: "tiles" },
@@ -169,18 +192,13 @@ function tiles({ totals, groups, latency_over_time: latency, latency_all: all })
     all?.duration ? tile("Duration, median", duration(all.duration.p50), `9 of 10 within ${duration(all.duration.p90)}`, latency.duration.p50) : null);
 }
 
-function costOf(totals) {
-  if (totals.unpriced === totals.turns) return "?";
-  return `${cost(totals.cost)}${totals.unpriced ? "+" : ""}`;
-}
-
 function tile(name, value, detail, values, tone = "", exact = "") {
   return h("div", { class: "tile panel" }, h("dt", null, name),
     h("dd", { class: "tile-value", title: exact || null }, value), h("dd", { class: `tile-detail ${tone ? `is-${tone}` : ""}` }, detail),
     h("dd", { class: "tile-line", "aria-hidden": "true" }, sparkline(values)));
 }
 
-const nameOf = (group) => group.name || "(none)";
+const nameOf = (group) => line(group.name || "(none)", 60);
 
 function requests({ times, bucket, groups, totals }, by) {
   return timeChart({ title: "Requests", summary: `per ${DIMENSIONS[by]}`, kind: "bars", times, bucket, format: short, isWhole: true, height: totals.failed ? 250 : 180,
@@ -194,7 +212,7 @@ const BAD = 6;
 
 function errors({ errors: causes, totals, times, bucket, groups }) {
   const rows = causes.toSorted((one, other) => other.turns - one.turns).slice(0, CAUSES).map(({ code, turns }) => ({
-    name: h("a", { href: `#/turns?search=${encodeURIComponent(code)}` }, marked(code || "(no code)")),
+    name: h("a", { href: to("turns", "", "", { search: code }) }, marked(code || "(no code)")),
     value: turns, text: number(turns),
   }));
   const failed = times.map((_, index) => groups.reduce((total, group) => total + group.failed[index], 0));
@@ -206,16 +224,16 @@ function errors({ errors: causes, totals, times, bucket, groups }) {
 const PERCENTILES = [["p50", "half"], ["p90", "9 of 10"], ["p99", "99 of 100"]];
 
 function percentiles(title, values, { times, bucket }) {
-  return timeChart({ title, summary: "within this time", kind: "lines", times, bucket, format: duration, scale: "log", unit: "duration",
+  return timeChart({ title, summary: bucket === "day" ? "within this time, per day" : "within this time", kind: "lines", times, bucket, format: duration, scale: "log", unit: "duration",
     series: PERCENTILES.map(([field, name]) => ({ name, values: values[field] })), empty: "No turn with output has ended in this time." });
 }
 
 function firstOutput(data) {
-  return percentiles("Time to first output", data.latency_over_time.first_output, data);
+  return percentiles("Time to first output", data.latency_over_time.first_output, data.latency_over_time);
 }
 
 function durations(data) {
-  return percentiles("Duration", data.latency_over_time.duration, data);
+  return percentiles("Duration", data.latency_over_time.duration, data.latency_over_time);
 }
 
 function tokens({ times, bucket, groups }) {

@@ -21,14 +21,20 @@ export function groupTable({ total: groups, totals, latency }, noun) {
             ["time to first output", "duration"].map((name) => h("th", { colspan: "2", scope: "colgroup", class: "number" }, name))),
           h("tr", null, h("th", { scope: "col" }, noun), [...COLUMNS, "half", "9 of 10", "half", "9 of 10"].map((name) => h("th", { scope: "col", class: "number" }, name)))),
         h("tbody", null, rows.map((row) => line(marked(row.name || "(none)"), row, first.get(row.name), durations.get(row.name)))),
-        h("tfoot", null, line("all", totals, null, null)))),
+        h("tfoot", null, line("all", totals, latency.overall?.first_output, latency.overall?.duration)))),
     h("p", { class: "help" }, "Half, and 9 of 10, of the turns took no longer than these times. The sums are those of ", h("code", null, "penstock usage"), "."));
 }
 
 function rowOf(group) {
-  const row = { name: group.name, cost: 0 };
-  for (const field of [...SUMS, "cost"]) row[field] = group[field].reduce((total, value) => total + value, 0);
+  const row = { name: group.name };
+  for (const field of [...SUMS, "cost", "unpriced"]) row[field] = (group[field] ?? []).reduce((total, value) => total + value, 0);
   return row;
+}
+
+/** `?` if no price is known, `+` if some are not. */
+export function costOf({ cost: dollars, turns, unpriced }) {
+  if (unpriced && unpriced === turns) return "?";
+  return `${cost(dollars)}${unpriced ? "+" : ""}`;
 }
 
 function line(name, row, first, whole) {
@@ -37,6 +43,6 @@ function line(name, row, first, whole) {
     cell("turns", number(row.turns)),
     cell("failed", row.failed ? `${number(row.failed)} (${percent(row.failed, row.turns)})` : "0"),
     SUMS.slice(2).map((field) => cell(field, number(row[field]))),
-    cell("cost", cost(row.cost)),
+    cell("cost", costOf(row)),
     [first?.p50, first?.p90, whole?.p50, whole?.p90].map((value) => h("td", { class: "number" }, duration(value))));
 }
