@@ -119,6 +119,16 @@ def test_days_and_filters() -> None:
     with_site(scenario, keys=True)
 
 
+def test_many_hours_are_shown_as_days() -> None:
+    async def scenario(site: Site) -> None:
+        for days, bucket in ((8, "hour"), (9, "day")):
+            found = await site.get(f"dashboard?since={NOON}&until={NOON + days * 24 * HOUR}&bucket=hour")
+            assert found["bucket"] == bucket
+            assert len(found["times"]) == (days * 24 + 1 if bucket == "hour" else days + 1)
+
+    with_site(scenario)
+
+
 def test_everybody_sees_only_their_own_sums() -> None:
     async def scenario(site: Site) -> None:
         await fill(site, *TURNS)

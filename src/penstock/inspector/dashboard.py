@@ -21,7 +21,8 @@ from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnTotals, hour_
 
 Bucket = Literal["hour", "day"]
 
-MOST_BUCKETS = 1000
+MOST_HOURS, MOST_DAYS = 200, 1000
+"""More hours would take too long, and nobody could read the plot: then there are days."""
 MOST_GROUPS = 20
 """Groups with their own curve; the rest is one group."""
 _HOURS: dict[Bucket, int] = {"hour": 1, "day": 24}
@@ -50,7 +51,7 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
     check_names(exchange.query, (*FILTERS, "by", "bucket"))
     by = cast(Dimension, choice(exchange, "by", "model", "key", "target", "outcome"))
     bucket = cast(Bucket, choice(exchange, "bucket", "hour", "day"))
-    filter = _bounded(turn_filter(exchange.query, key), bucket, gateway.clock())
+    filter, bucket = _bounded(turn_filter(exchange.query, key), bucket, gateway.clock())
     times = _times(filter, bucket)
     ledger = gateway.store
     sums = await ledger.totals(filter, (by, bucket))
@@ -76,15 +77,16 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
 # Times
 
 
-def _bounded(filter: TurnFilter, bucket: Bucket, now: float) -> TurnFilter:
-    """Return the filter with a beginning and an end."""
+def _bounded(filter: TurnFilter, bucket: Bucket, now: float) -> tuple[TurnFilter, Bucket]:
+    """Return the filter with a beginning and an end, and whether to show hours or days."""
     until = now if filter.until is None else filter.until
     since = filter.since or max(until - _USUAL_SPAN[bucket], 0.0)
     if since >= until:
         raise invalid("since", "must be before until")
-    if (until - since) / (_HOURS[bucket] * HOUR) > MOST_BUCKETS:
-        raise invalid("bucket", f"would be one of more than {MOST_BUCKETS}: ask for days, or for less time")
-    return replace(filter, since=since, until=until)
+    hours = (until - since) / HOUR
+    if hours > MOST_DAYS * 24:
+        raise invalid("since", f"must be at most {MOST_DAYS} days before until")
+    return replace(filter, since=since, until=until), "day" if hours > MOST_HOURS else bucket
 
 
 def _times(filter: TurnFilter, bucket: Bucket) -> list[str]:

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.client.server import Connection, answer
 from tests.dialects.chat_streams import chunk
 from tests.gateway.running import Reply, Running, gateway
-from tests.gateway.upstream import ScriptedUpstream, begun
+from tests.gateway.upstream import ScriptedUpstream, begun, streamed
 from tests.inspector.browser.conftest import Visits
 from tests.inspector.browser.visitors import THEMES, Theme
 
@@ -29,8 +29,22 @@ base_url = "{url}/v1"
 base_url = "{url}/v1"
 [models.agent]
 targets = ["busy/large-model", "flaky/small-model"]
+limits = "window:200k output:16000 tools reasoning price:1.25/10/0.125"
+[models.writer]
+targets = ["flaky/small-model-fast"]
+limits = "window:200k output:16000 price:0.25/2/0.025"
 """
 SILENCE = 1.4
+USAGE = {
+    "choices": [],
+    "usage": {
+        "prompt_tokens": 18_432,
+        "completion_tokens": 611,
+        "total_tokens": 19_043,
+        "prompt_tokens_details": {"cached_tokens": 16_384},
+        "completion_tokens_details": {"reasoning_tokens": 256},
+    },
+}
 
 
 async def _silence(_: Connection) -> None:
@@ -46,7 +60,10 @@ def chained(
     upstream.play("large-model", [busy])
     words = [chunk({"content": f"word {number} "}) for number in range(40)]
     upstream.play("small-model", [*begun(chunk({"reasoning_content": "Let me think."}), *words), _silence])
+    upstream.play("small-model-fast", streamed(*words, chunk(finish="stop"), USAGE))
     with gateway(tmp_path_factory.mktemp("chain"), config=CONFIG.format(url=upstream.url)) as running:
+        for agent in ("openai-python/3.49.0", "ai-sdk/6.1.4", "langchain-openai/1.4.2"):
+            running.stream("writer", "Write words.", headers={"user-agent": agent})
         yield running, running.stream("agent", "Count words.", headers={"user-agent": "codex_cli_rs/0.72.0"})
 
 
@@ -76,3 +93,20 @@ def test_the_page_says_who_broke_the_stream(
     else:
         raise AssertionError("the timeline shows no heartbeat")
     opened.picture(f"turn-fallback-{theme}")
+
+
+def test_the_list_has_tokens_and_cost(visit: Visits, chained: tuple[Running, Reply]) -> None:
+    running, _ = chained
+    running.stream("demo", "Think about it, then count from 1 to 5.", headers={"user-agent": "curl/8.14.1"})
+    running.whole("demo", "Fail with 429.", headers={"user-agent": "curl/8.14.1"})
+    running.whole(
+        "demo", "Answer with 60 words.", max_output_tokens=16, headers={"user-agent": "vscode/1.110"}
+    )
+    for theme in THEMES:
+        opened = visit(gateway=running, theme=theme)
+        page = opened.go("", view="turns")
+        row = page.locator(".turns tbody tr").filter(has_text="ai-sdk 6.1.4")
+        expect(row.locator('[data-label="Input"]')).to_have_text("18.4k16.4k cached")
+        expect(row.locator('[data-label="Output"]')).to_have_text("611256 reasoning")
+        expect(row.locator('[data-label="Cost"]')).to_have_text("$0.002144")
+        opened.picture(f"turns-showcase-{theme}")

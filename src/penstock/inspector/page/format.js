@@ -118,6 +118,7 @@ export function itemName(type) {
 
 /** `openai-python 3.49.0` of a whole user agent. */
 export function clientName(userAgent) {
+  if (/^Mozilla\//.test(userAgent)) return "browser";
   const words = String(userAgent || "").split(" ")[0].replace("/", " ");
   return words.length > 40 ? `${words.slice(0, 39)}…` : words;
 }

@@ -16,7 +16,7 @@ export function verdictWords(record) {
   const code = record.code ? line(record.code, 60) : "";
   const closer = record.closer && !(record.outcome === "completed" && !code) ? `ended by the ${line(record.closer, 30)}` : "";
   const diagnostics = record.diagnostics.length ? line(record.diagnostics.join(", "), 80) : "";
-  return [code || (record.outcome === "completed" ? "" : record.outcome), closer || diagnostics];
+  return code || closer ? [code || closer, code ? closer : diagnostics] : ["", diagnostics];
 }
 
 export function targetText(record) {

@@ -138,8 +138,14 @@ export class TimelineModel {
       gap(last, time);
       last = time;
     }
-    gap(last, this.end);
+    gap(last, isUpstream && !this.isRunning ? this.#upstreamEnd() : this.end);
     return found;
+  }
+
+  /** When the last upstream ended its answer: what follows is not its silence. */
+  #upstreamEnd() {
+    const ends = this.attempts.map((each) => each.ended_ms);
+    return ends.includes(null) ? this.end : Math.max(...ends);
   }
 
   /** Describe an event in a line, for hovering and for screen readers. */

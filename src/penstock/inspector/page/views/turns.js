@@ -22,10 +22,8 @@ const COLUMNS = [
   ["Turn", "", (turn) => turnLink(turn)],
   ["Model", "", (turn) => two(line(turn.model || "none", 60), targetText(turn))],
   ["Client", "", (turn) => two(clientText(turn), session.current?.needs_key ? line(turn.tenant, 40) : "")],
-  ["In", "number", (turn) => tokens(turn, "input_tokens"), "Input tokens"],
-  ["Cached", "number", (turn) => tokens(turn, "cached_tokens"), "Input tokens from the upstream’s cache"],
-  ["Out", "number", (turn) => tokens(turn, "output_tokens"), "Output tokens"],
-  ["Reasoning", "number", (turn) => tokens(turn, "reasoning_tokens"), "Output tokens used for reasoning"],
+  ["Input", "number", (turn) => two(tokens(turn, "input_tokens"), part(turn, "cached_tokens", "cached")), "Input tokens"],
+  ["Output", "number", (turn) => two(tokens(turn, "output_tokens"), part(turn, "reasoning_tokens", "reasoning")), "Output tokens"],
   ["Cost", "number", costText],
   ["First output", "number", firstOutput, "Time to the first output"],
   ["Duration", "number", (turn) => durationText(turn, gatewayNow())],
@@ -93,6 +91,7 @@ class TurnList {
       if (!isQuiet) announce(page.data.length ? `${counted(page.data.length, "turn")} shown` : "No turns found");
     } catch (error) {
       if (this.signal.aborted || number !== this.#loading) return;
+      if (isQuiet && this.#rows.size) return; // what is shown is better than nothing, and the next turn tries again
       this.#rows.clear();
       replace(this.place, errorNotice(error, () => this.load()));
     } finally {
@@ -252,11 +251,10 @@ class TurnList {
     row.turn = turn;
     COLUMNS.forEach(([, , content], index) => {
       if (before && index === LINK) return; // it never changes, and may have the focus
+      row.cells[index].title = index === INPUT || index === OUTPUT ? tokenTitle(turn) ?? "" : "";
       replace(row.cells[index], content(turn));
       row.cells[index].classList.toggle("is-nothing", ["0", "$0", NOTHING].includes(row.cells[index].textContent));
     });
-    const title = tokenTitle(turn);
-    if (title) row.cells[IN].title = title;
     row.element.classList.toggle("is-running", turn.ended_at === null);
   }
 
@@ -311,7 +309,7 @@ class TurnList {
       h("p", null, "A turn is one request and the response to it. Send one, and it appears here while it runs:"),
       code(command, { name: "A first request" }),
       h("p", { class: "actions" },
-        h("a", { class: "button primary", href: to("playground", "", "", { prompt: "Think, then fail in the middle." }) }, "Run a demo prompt"),
+        h("a", { class: "button primary", href: to("playground") }, "Run a demo prompt"),
         h("a", { class: "button", href: to("setup") }, "Set up a client")));
   }
 
@@ -342,7 +340,8 @@ class TurnList {
 }
 
 const LINK = COLUMNS.findIndex(([name]) => name === "Turn");
-const IN = COLUMNS.findIndex(([name]) => name === "In");
+const INPUT = COLUMNS.findIndex(([name]) => name === "Input");
+const OUTPUT = COLUMNS.findIndex(([name]) => name === "Output");
 const DURATION = COLUMNS.findIndex(([name]) => name === "Duration");
 
 function turnLink(turn) {
@@ -350,6 +349,11 @@ function turnLink(turn) {
     h("a", { href: to("turns", turn.id), title: turn.id }, time(turn.started_at)),
     h("small", { title: fullTime(turn.started_at), class: "mono" }, shortId(turn.id)),
   ];
+}
+
+/** How many of a turn's tokens were cached, or spent on reasoning; nothing if none were. */
+function part(turn, name, word) {
+  return turn[name] > 0 && turn.ended_at !== null ? `${tokens(turn, name)} ${word}` : "";
 }
 
 function two(first, second) {
