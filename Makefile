@@ -103,6 +103,9 @@ terminal: $(READY) ## Drive `penstock chat` in a real terminal (needs tmux)
 e2e-vscode: $(READY) ## Drive a real VS Code in headless Chromium (needs chromium and npm; pictures go to artefacts/)
 	$(BIN)/pytest -m vscode -rs $(ARGS)
 
+e2e-page: $(READY) ## Drive the gateway's page in headless Chromium (needs chromium; pictures go to artefacts/inspector)
+	$(BIN)/pytest -m page -rs tests/inspector/browser $(ARGS)
+
 e2e-clients: $(READY) ## Run Codex, OpenAI's SDKs, LangChain, pydantic-ai and the AI SDK (needs the registries of npm and Python, or a cache)
 	$(BIN)/pytest -m clients -rs tests/clients $(ARGS)
 
@@ -151,4 +154,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts vscode/wheel
 
-.PHONY: help env upgrade hooks serve lint types unit e2e e2e-store chaos coverage covered thorough test recordings terminal e2e-vscode e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs bench format clean
+.PHONY: help env upgrade hooks serve lint types unit e2e e2e-store chaos coverage covered thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs bench format clean

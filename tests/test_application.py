@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from penstock.application import Application, private_gateway
 from penstock.client.client import OpenResponsesClient
@@ -26,11 +23,10 @@ from penstock.gateway.http.asgi import Message, Receive, Send
 from penstock.gateway.settings import ClientKey, Limits, Settings
 from penstock.protocol.request import CreateResponse
 from penstock.upstream.target import UpstreamTarget
+from tests.asgi_server import PATIENCE, asgi_server
 from tests.client.server import run
 
 Json = dict[str, Any]
-
-_PATIENCE = 20
 
 
 class Site:
@@ -47,36 +43,20 @@ class Site:
         await send({"type": "http.response.body", "body": b"the site itself"})
 
 
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.is_up = threading.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.is_up.set()
-
-
 @contextmanager
 def mounted(tmp_path: Path) -> Iterator[int]:
-    """Yield the port of a plain uvicorn server."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    """Yield the port of a plain server."""
+
+    def site(port: int) -> Site:
         settings = Settings(port=port, store=str(tmp_path / "responses.sqlite"))
-        config = uvicorn.Config(Site(Application(settings, environment={})), lifespan="on", log_config=None)
-        server = _Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            assert server.is_up.wait(_PATIENCE)
-            yield port
-        finally:
-            server.should_exit = True
-            thread.join(_PATIENCE)
+        return Site(Application(settings, environment={}))
+
+    with asgi_server(site) as port:
+        yield port
 
 
 def post(port: int, path: str, body: Json | None = None) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
         answer = connection.getresponse()
@@ -170,7 +150,7 @@ def lifespan(application: Application, *requests: Json) -> list[Json]:
         for request in requests:
             await ask(application, request)
         stop.set()
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             await living
 
     run(main())

@@ -27,6 +27,7 @@ ALLOWED_SMALL = {
     "gateway/api/models.py": "one module per resource",
     "gateway/api/status.py": "one module per resource",
     "gateway/turn/stop_reasons.py": "the list of reasons, imported wherever a turn is stopped",
+    "inspector/session.py": "one module per resource",
     "likely_secrets.py": "used by parts and by the editor host",
     "provider/wording.py": "used by the command line and by the editor host",
     "store/interrupted.py": "turns recovered responses into records of the store",

@@ -1,4 +1,4 @@
-"""The gateway and the editor routes as one ASGI application.
+"""The gateway, the editor routes and the inspector as one ASGI application.
 
 `penstock serve` runs it in its own process. A program that already has a server can mount it there:
 `Application(settings)` is a plain ASGI application that needs the server's lifespan messages.
@@ -22,6 +22,7 @@ from penstock.gateway.http.asgi import Message, Receive, Send
 from penstock.gateway.settings import ClientKey, Settings
 from penstock.gateway.storage import NONE, open_gateway_store, own_files, secret_folder
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
+from penstock.inspector.routes import inspector_routes
 
 
 async def open_app(
@@ -51,7 +52,8 @@ async def open_app(
     except BaseException:
         await store.aclose()
         raise
-    return GatewayApp(gateway, editor_routes(url or own_url(settings.host, settings.port)))
+    own = url or own_url(settings.host, settings.port)
+    return GatewayApp(gateway, {**editor_routes(own), **inspector_routes()})
 
 
 class PrivateGateway(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,9 @@ PenstockError
 ├── RequestRefused             the gateway answers with an HTTP error (`penstock.gateway.errors`)
 ├── ClientDisconnected         the client of the gateway disconnected (`penstock.gateway.errors`)
 ├── CannotReplay               a turn was not recorded completely (`penstock.replay.recording`)
+├── Abandoned                  nobody waits for an answer any more (`penstock.inspector.answers`)
+├── OneDocument                a capture is one JSON document, not a stream (`penstock.captures.reader`)
+├── OtherFormat                a captured stream is in another API format (`penstock.captures.stream_check`)
 └── OpenResponsesError         an endpoint returned an error, or no response
     ├── AuthenticationError    the API key is missing or wrong
     ├── PermissionDeniedError  the API key is valid but does not permit this

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from penstock.cli.check_results import CheckedSource, LocatedViolation
-    from penstock.cli.stream_check import StreamCheck
+    from penstock.captures.stream_check import LocatedViolation, StreamCheck
+    from penstock.cli.check_results import CheckedSource
     from penstock.stream.checker import StreamChecker
 
 _PIECES = (bytes, bytearray, memoryview, str)
@@ -53,8 +53,8 @@ class AssertLawful:
 
 def _report(stream: object, accent: str, transport: str, tolerant: bool) -> str:
     """Return what is wrong with a stream, and nothing if it is lawful."""
+    from penstock.captures.stream_check import StreamCheck
     from penstock.cli.check_results import CheckedSource
-    from penstock.cli.stream_check import StreamCheck
     from penstock.stream.checker import StreamChecker
 
     source = CheckedSource("the stream", is_file=False)
@@ -100,8 +100,8 @@ def _wrong_type(value: object) -> TypeError:
 
 def _check_pieces(source: CheckedSource, check: StreamCheck, pieces: Iterable[bytes]) -> str:
     """Fill in what is found in a stream. If it is not a stream of events, return what it is."""
-    from penstock.cli.capture import OneDocument
-    from penstock.cli.stream_check import OtherFormat
+    from penstock.captures.reader import OneDocument
+    from penstock.captures.stream_check import OtherFormat
     from penstock.dialects.recognition import FORMATS
 
     try:
@@ -121,7 +121,7 @@ def _check_pieces(source: CheckedSource, check: StreamCheck, pieces: Iterable[by
 
 def _violations(checker: StreamChecker, items: Iterable[Any]) -> Iterator[LocatedViolation]:
     """Check frames or events, and yield what they break."""
-    from penstock.cli.stream_check import located
+    from penstock.captures.stream_check import located
     from penstock.protocol.events import Event
     from penstock.sse import Frame
 

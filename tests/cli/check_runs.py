@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.cli.check_run import CheckRun
 from penstock.cli.report import REPORTERS
-from penstock.cli.stream_check import CheckRun
 from penstock.cli.terminal import Terminal
 from tests.cli import streams
 

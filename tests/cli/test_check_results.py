@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.cli.check_results import CheckedSource, LocatedViolation, summary
+from penstock.captures.stream_check import LocatedViolation
+from penstock.cli.check_results import CheckedSource, summary
 from penstock.stream.checker.rules import RULES
 
 BROKEN = LocatedViolation("call.duplicate", 4, "twice", "event 4", 13)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import capture, main
+from penstock.captures import reader
+from penstock.cli import main
 from penstock.dialects.recognition import FORMATS
 from penstock.dialects.registry import DIALECTS
 from penstock.sse import Decoder
@@ -180,7 +181,7 @@ def test_tool_markup_becomes_a_call_only_on_request() -> None:
 def test_a_frame_over_the_limit_fails_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setitem(capture._READERS, "sse", lambda: Decoder(limit=200))
+    monkeypatch.setitem(reader._READERS, "sse", lambda: Decoder(limit=200))
     path = tmp_path / "answer.sse"
     path.write_bytes(b"data: " + b"x" * 1000 + b"\n\n")
     assert main(["translate", "--dialect", "chat", str(path)]) == 1

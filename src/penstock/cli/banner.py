@@ -145,6 +145,8 @@ def short_path(path: Path) -> str:
 
 def _rows(gateway: ServedGateway, statuses: Mapping[str, TargetStatus]) -> Iterator[tuple[str, list[str]]]:
     settings = gateway.settings
+    if settings.inspector:
+        yield "page", [f"{gateway.url}/"]
     if settings.targets:
         shown = [_target(each) for each in settings.targets[:_MOST_TARGETS]]
         if more := len(settings.targets) - len(shown):

@@ -14,8 +14,8 @@ from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from penstock.cli.check_results import CheckedSource
+    from penstock.cli.check_run import CheckRun
     from penstock.cli.fetch import FetchedAnswer
-    from penstock.cli.stream_check import CheckRun
 
 _USAGE = "penstock check [options] FILE...|-|URL"
 
@@ -125,8 +125,8 @@ def _is_url(source: str) -> bool:
 
 
 def _check_run(options: argparse.Namespace, terminal: Terminal) -> CheckRun:
+    from penstock.cli.check_run import CheckRun
     from penstock.cli.report import REPORTERS  # imported here to keep --help fast
-    from penstock.cli.stream_check import CheckRun
 
     is_named = options.with_filename or len(options.sources) > 1
     reporter = REPORTERS["timeline" if options.timeline else options.format]
@@ -139,7 +139,7 @@ def _check_run(options: argparse.Namespace, terminal: Terminal) -> CheckRun:
 
 def _check_file(name: str, options: argparse.Namespace, checks: CheckRun) -> None:
     """Check a file, or standard input for `-`."""
-    from penstock.cli.stream_check import OtherFormat
+    from penstock.captures.stream_check import OtherFormat
 
     url_hint = "; a URL starts with http:// or https://"
     is_file = name != "-"
@@ -196,7 +196,7 @@ def _check_url(url: str, options: argparse.Namespace) -> int:
 def _check_answer(
     answer: FetchedAnswer, transport: str, key: str, checks: CheckRun, source: CheckedSource
 ) -> None:
-    from penstock.cli.stream_check import OtherFormat
+    from penstock.captures.stream_check import OtherFormat
     from penstock.client.event_reader import gateway_advice
     from penstock.dialects.recognition import FORMATS
 

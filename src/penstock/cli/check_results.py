@@ -6,33 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from penstock.captures.stream_check import LocatedViolation
 from penstock.cli.terminal import Terminal
-from penstock.stream.checker.rules import RULES
-
-
-class LocatedViolation(Struct, frozen=True):
-    """A rule that a stream breaks, and where. Its message may contain text of the stream: clean it before it
-    is printed."""
-
-    rule: str
-    sequence: int
-    """The event's position in the stream, from 0; for what shows at the end, the number of events."""
-    message: str
-    where: str
-    """The place for people, such as `event 4`."""
-    line: int = 0
-    """The line of the source on which the event begins, from 1; 0 if the source is not a file."""
-
-    @property
-    def breaks(self) -> str:
-        """Which clients break, and how; empty if none is known."""
-        rule = RULES.get(self.rule)
-        return rule.breaks.rstrip(".") if rule else ""
-
-    @property
-    def is_tolerated(self) -> bool:
-        rule = RULES.get(self.rule)
-        return rule is not None and not rule.tolerant
 
 
 class CheckedSource(Struct):

@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
-from penstock.cli.check_results import CheckedSource, LocatedViolation, Reporter, summary
+from penstock.captures.stream_check import LocatedViolation
+from penstock.cli.check_results import CheckedSource, Reporter, summary
 
 _TITLE = "penstock check"
 

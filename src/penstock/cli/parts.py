@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM
-from penstock.cli.source import chunks
+from penstock.cli.source import chunks, streams_only
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.cli.capture import Capture  # imported here to keep --help fast
+    from penstock.captures.reader import Capture  # imported here to keep --help fast
     from penstock.errors import FrameTooLarge, ProtocolError
     from penstock.parts.wire import encode_line, error_to_json, part_to_json, result_to_json
 
@@ -77,10 +77,11 @@ def run(options: argparse.Namespace) -> int:
     capture = Capture()
     failure = None
     try:
-        for chunk in chunks(options.source, terminal):
-            lines = [reading.read(frame) for frame in capture.feed(chunk)]
-            output.write(b"".join(lines))
-            output.flush()
+        with streams_only():
+            for chunk in chunks(options.source, terminal):
+                lines = [reading.read(frame) for frame in capture.feed(chunk)]
+                output.write(b"".join(lines))
+                output.flush()
         output.write(b"".join([reading.read(frame) for frame in capture.end()]))
     except FrameTooLarge as error:
         failure = ProtocolError(str(error), code="invalid_stream")

@@ -9,7 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.cli.check_results import CheckedSource, LocatedViolation, Reporter, summary
+from penstock.captures.stream_check import LocatedViolation
+from penstock.cli.check_results import CheckedSource, Reporter, summary
 from penstock.cli.ci_reports import GitHubReporter, JUnitReporter
 from penstock.cli.terminal import Terminal, write_error
 from penstock.cli.terminal_text import escaped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from penstock.cli import UsageError
@@ -30,6 +30,17 @@ def chunks(source: str, terminal: Terminal, *, hint: str = "") -> Iterator[bytes
                 yield chunk
         except OSError as error:
             raise _unreadable(source, error) from None
+
+
+@contextmanager
+def streams_only() -> Iterator[None]:
+    """Report an input that is one document, not a stream, as a wrong use of the command."""
+    from penstock.captures.reader import OneDocument  # imported here to keep --help fast
+
+    try:
+        yield
+    except OneDocument as error:
+        raise UsageError(str(error)) from None
 
 
 def contents(source: str, terminal: Terminal) -> bytes:

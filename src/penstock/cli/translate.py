@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
-from penstock.cli.source import chunks, contents
+from penstock.cli.source import chunks, contents, streams_only
 from penstock.cli.terminal import Terminal
 from penstock.dialects.registry import DIALECTS
 
 if TYPE_CHECKING:
     from penstock.dialects.pipeline import Pipeline
-    from penstock.dialects.plan import Plan
     from penstock.protocol.events import Event
     from penstock.protocol.request import CreateResponse
 
@@ -80,7 +79,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     terminal = Terminal()
     pipeline = _prepare(options, terminal)
-    _translate(pipeline, options, terminal)
+    with streams_only():
+        _translate(pipeline, options, terminal)
     snapshot = pipeline.snapshot
     if options.explain:
         for each in snapshot.diagnostics or []:
@@ -97,39 +97,26 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
     from time import time  # imported here and below to keep --help fast
     from uuid import uuid4
 
-    from penstock.cli.capture import Capture
-    from penstock.dialects.pipeline import Pipeline
-    from penstock.dialects.registry import dialect
-    from penstock.protocol.response import response_for
-    from penstock.stream.machine import ResponseStreamStateMachine
+    from penstock.captures.translation import translation
+    from penstock.dialects.plan import Quirks
 
-    plan = _plan(options, _request(options.tools, terminal))
-    response = response_for(
-        plan.request, id=f"resp_{uuid4().hex}", created_at=int(time()), model=plan.request.model or "unknown"
+    return translation(
+        options.dialect,
+        _request(options.tools, terminal),
+        id=f"resp_{uuid4().hex}",
+        clock=time,
+        accent=options.accent,
+        quirks=Quirks(think_tags=options.think_tags, tool_markup=options.tool_markup),
+        advise=_advice,
     )
-    machine = ResponseStreamStateMachine(response, clock=time, tools=plan.tools)
-    pipeline = Pipeline(machine)
-    pipeline.open(dialect(options.dialect), plan, decoder=Capture(arrays=True), advise=_advice)
-    return pipeline
 
 
 def _advice(name: str) -> str:
     """Return which option to use for a stream in the format of this name."""
-    from penstock.dialects.recognition import FORMATS
+    from penstock.captures.translation import dialect_of
 
-    known = FORMATS[name].dialect
+    known = dialect_of(name)
     return f"use --dialect {known}" if known else "penstock cannot translate this format"
-
-
-def _plan(options: argparse.Namespace, request: CreateResponse) -> Plan:
-    from penstock.dialects.model_families import family_of
-    from penstock.dialects.plan import Quirks, Target
-    from penstock.dialects.toolset import plan_for
-
-    model = request.model or ""
-    quirks = Quirks(think_tags=options.think_tags, tool_markup=options.tool_markup)
-    target = Target(model=model, dialect=options.dialect, family=family_of(model), quirks=quirks)
-    return plan_for(request, target, accent=options.accent)
 
 
 def _request(source: str | None, terminal: Terminal) -> CreateResponse:

@@ -118,12 +118,18 @@ def read_account(archive: StoreArchive, id: str, record: TurnRecord | None = Non
     stored = archive.find(id)
     if stored is None:
         return account_of_record(record) if record is not None else None
-    traces = archive.traces(stored.tenant, id)
+    return account_of(stored, archive.events(stored.tenant, id), archive.traces(stored.tenant, id), record)
+
+
+def account_of(
+    stored: StoredResponse, events: list[LoggedEvent], traces: list[Trace], record: TurnRecord | None
+) -> Account:
+    """Return the account of a stored response."""
     return Account(
         stored,
         read_json(stored.verdict, Verdict) or Verdict(request_id=""),
         read_json(stored.response, TurnSnapshot) or TurnSnapshot(),
-        archive.events(stored.tenant, id),
+        events,
         traces,
         attempts_of(traces),
         record,

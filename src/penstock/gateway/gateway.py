@@ -84,13 +84,14 @@ class Gateway:
         self._retiring[task] = old
         task.add_done_callback(self._retiring.pop)
 
-    async def read(self, exchange: Exchange) -> bytes:
-        """Return the body of a request. A client that sends nothing for too long is treated like one that
-        reads nothing: `client_timeout` applies to both."""
+    async def read(self, exchange: Exchange, most: int | None = None) -> bytes:
+        """Return the body of a request, of at most `most` bytes and `body_bytes`. A client that sends nothing
+        for too long is treated like one that reads nothing: `client_timeout` applies to both."""
         limits = self.services.settings.limits
         try:
             async with asyncio.timeout(limits.client_timeout):
-                return await self._bodies.read(exchange.receive, exchange.headers, limits.body_bytes)
+                limit = limits.body_bytes if most is None else min(most, limits.body_bytes)
+                return await self._bodies.read(exchange.receive, exchange.headers, limit)
         except TimeoutError:
             seconds = f"{limits.client_timeout or 0:g} seconds (limits.client_timeout)"
             message = f"the request body was not complete after {seconds}"

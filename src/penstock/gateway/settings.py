@@ -144,6 +144,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     allowed_origins: tuple[str, ...] = ()
     websocket: bool = True
     """Whether WebSockets are accepted; if not, they are refused with a 426."""
+    inspector: bool = True
+    """Whether there is a web page at `/`, with its API; if not, `/` is JSON and the rest a 404."""
     limits: Limits = Limits()
 
     def __repr__(self) -> str:

@@ -19,14 +19,14 @@ from penstock.store.ledger import DIMENSIONS, Dimension, TurnFilter, position_of
 MOST = 500
 """Turns of one page."""
 
-_FILTERS = ("since", "until", "key", "model", "target", "outcome", "search")
+FILTERS = ("since", "until", "key", "model", "target", "outcome", "search")
 _LATEST = 253_402_300_800.0
 """Seconds since 1970 in the year 10000, which no time may reach."""
 
 
 async def list_turns(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     query = exchange.query
-    _check_names(query, (*_FILTERS, "after", "limit"))
+    check_names(query, (*FILTERS, "after", "limit"))
     limit = number(query.get("limit", "50"), 0)
     if not 1 <= limit <= MOST:
         raise _invalid("limit", f"must be a number from 1 to {MOST}")
@@ -36,20 +36,21 @@ async def list_turns(gateway: Gateway, exchange: Exchange, key: ClientKey | None
             position_of(after)
         except ValueError as error:
             raise _invalid("after", f"is not valid: {error}") from None
-    page = await gateway.store.turns(_filter(query, key), after=after, limit=limit)
+    page = await gateway.store.turns(turn_filter(query, key), after=after, limit=limit)
     body = {"object": "list", "data": page.turns, "has_more": bool(page.next), "next": page.next or None}
     exchange.answer(200, msgspec.json.encode(body))
 
 
 async def show_usage(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     query = exchange.query
-    _check_names(query, (*_FILTERS, "by"))
+    check_names(query, (*FILTERS, "by"))
     dimensions = _dimensions(query.get("by", ""))
-    totals = await gateway.store.totals(_filter(query, key), dimensions)
+    totals = await gateway.store.totals(turn_filter(query, key), dimensions)
     exchange.answer(200, msgspec.json.encode({"object": "list", "by": dimensions, "data": totals}))
 
 
-def _filter(query: Mapping[str, str], key: ClientKey | None) -> TurnFilter:
+def turn_filter(query: Mapping[str, str], key: ClientKey | None) -> TurnFilter:
+    """Return which turns a client asks for; raise `RequestRefused` if it may not see them."""
     tenant = query.get("key") or None
     if not sees_all(key):
         if tenant not in (None, tenant_of(key)):
@@ -92,7 +93,7 @@ def _dimensions(text: str) -> tuple[Dimension, ...]:
     return tuple(each for name in names for each in DIMENSIONS if each == name)
 
 
-def _check_names(query: Mapping[str, str], known: tuple[str, ...]) -> None:
+def check_names(query: Mapping[str, str], known: tuple[str, ...]) -> None:
     """A misspelt filter must not return everything."""
     for name in query:
         if name not in known:

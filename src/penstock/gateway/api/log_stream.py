@@ -7,7 +7,8 @@ one reads from the store.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from penstock.fairness import WorkSlice
 from penstock.gateway.http.exchange import Exchange
@@ -32,6 +33,23 @@ class LogStream:
         self._clock = asyncio.get_running_loop().time
         self._last_write = self._clock()
         self._is_over = False
+
+    async def run(self, writing: Coroutine[Any, Any, None]) -> None:
+        """Run what writes the stream, with heartbeats. Cancel it when the client disconnects, and disconnect
+        a client that does not read."""
+        task = asyncio.create_task(writing)
+        disconnected = asyncio.create_task(self._exchange.wait_disconnected())
+        tasks = [task, disconnected, asyncio.create_task(self.beat())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if any(isinstance(each.exception(), TimeoutError) for each in done):
+            self._exchange.abort()  # free the data that waits for it
+        elif not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         async with self._lock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -234,19 +233,8 @@ async def stream_response(
     limits = limits_for(gateway.services.settings.limits, exchange)
     stream, id = LogStream(exchange, limits, [*STREAM_HEADERS, *headers]), response.id
     replaying = _replay(store or gateway.store, stream, tenant, id, after, ACCENTS[accent](response))
-    reading = asyncio.create_task(replaying)
-    tasks = [reading, asyncio.create_task(exchange.wait_disconnected()), asyncio.create_task(stream.beat())]
-    try:
-        with gateway.followers.following((tenant, id)):
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if any(isinstance(task.exception(), TimeoutError) for task in done):
-        exchange.abort()  # the client does not read: free the data that waits for it
-    elif not reading.cancelled() and (error := reading.exception()) is not None:
-        raise error
+    with gateway.followers.following((tenant, id)):
+        await stream.run(replaying)
 
 
 async def _replay(

@@ -47,7 +47,7 @@ CONFIG_VARIABLE = "PENSTOCK_CONFIG"
 
 SERVER = (
     *("host", "port", "tls_cert", "tls_key", "log_level", "store", "workers", "record", "websocket"),
-    *("allowed_hosts", "allowed_origins", "metrics", "metrics_token_env"),
+    *("inspector", "allowed_hosts", "allowed_origins", "metrics", "metrics_token_env"),
 )
 LIMITS: dict[str, ValueReader[int] | ValueReader[float] | ValueReader[float | None]] = {
     "body_bytes": size,
@@ -190,6 +190,7 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
         workers=server.read("workers", worker_number, plain.workers),
         record=server.read("record", flag, plain.record),
         websocket=server.read("websocket", flag, plain.websocket),
+        inspector=server.read("inspector", flag, plain.inspector),
         allowed_hosts=_each(server, "allowed_hosts", _allowed_host),
         allowed_origins=_each(server, "allowed_origins", _allowed_origin),
         limits=_limits(top.table("limits")),

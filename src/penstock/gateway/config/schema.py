@@ -59,6 +59,7 @@ SERVER_ROWS: dict[str, Row] = {
     "workers": ('Processes that share the address and the store; "auto": one per processor.', worker_number),
     "record": ("Whether the upstreams' bytes are stored, for `penstock replay`.", flag),
     "websocket": ("Whether WebSockets are accepted.", flag),
+    "inspector": ("Whether the gateway has a web page at `/`.", flag),
     "allowed_hosts": ("Names that the Host header may have if there are no [[keys]].", _list(_HOST)),
     "allowed_origins": ("Origins whose web pages may use the gateway.", _list(_ORIGIN)),
     "metrics": ('An address of its own for /metrics, such as "127.0.0.1:9464".', metrics_address),

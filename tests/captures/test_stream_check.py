@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli import OK, PROBLEM, USAGE
-from penstock.cli.capture import OneDocument
-from penstock.cli.stream_check import OtherFormat, StreamCheck
+from penstock.captures.reader import OneDocument
+from penstock.captures.stream_check import OtherFormat, StreamCheck
 from tests.cli import streams
-from tests.cli.check_runs import DOUBLED, LAWFUL, check_run, checked
+from tests.cli.check_runs import DOUBLED, LAWFUL
 from tests.dialects.format_samples import STREAMS, sse
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "recordings" / "openai-responses"
@@ -76,34 +75,9 @@ def test_a_stream_of_another_api_is_not_checked() -> None:
 def test_a_document_is_not_checked() -> None:
     with pytest.raises(OneDocument, match="one JSON document"):
         found(b'{\n "type": "response.created"\n}\n')
-    checks = check_run("json", is_named=True)
-    with checks.source("answer.json", is_file=True) as source:
-        checks.stream(source, [b"{\n}"], "auto")
-    assert source.problem.startswith("answer.json: this is one JSON document")
-    assert checks.finish() == USAGE
-
-
-def test_input_without_events_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    assert checked(check_run(), b"<html>no stream here</html>\n\n") == PROBLEM
-    assert "no events found in 29 bytes, read as sse. Is it a stream?" in capsys.readouterr().err
-    assert checked(check_run(is_named=True), b"<html>\n\n") == PROBLEM
-    assert "penstock: answer.sse: no events found in 8 bytes" in capsys.readouterr().err
-    assert checked(check_run(), b"") == PROBLEM  # nothing to guess about an empty input
-    assert "no events found" not in capsys.readouterr().err
 
 
 def test_a_line_over_the_limit_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.cli.capture.Lines.__init__.__defaults__", (50,))
+    monkeypatch.setattr("penstock.captures.reader.Lines.__init__.__defaults__", (50,))
     places = found(b'{"a": 1}\n', b"x" * 60, transport="ndjson")
     assert ("read.limit", "event 1", 2) in places
-
-
-def test_a_source_that_cannot_be_checked_decides_the_exit_code() -> None:
-    codes = {(): OK, ("bad",): PROBLEM, ("gone",): USAGE, ("gone", "bad"): USAGE, ("bad", "gone"): USAGE}
-    for names, code in codes.items():
-        checks = check_run("json", is_named=True)
-        for name in ("good", *names):
-            with checks.source(name, is_file=True) as source:
-                document = {"good": LAWFUL, "bad": DOUBLED, "gone": b"[{}]"}[name]
-                checks.stream(source, [document], "auto")
-        assert checks.finish() == code

@@ -1,24 +1,48 @@
-"""Check captured streams: bytes in, violations out, which are passed to a reporter."""
+"""Check captured streams: bytes in, violations out."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 
-from msgspec.structs import replace
+from msgspec import Struct
 
-from penstock.cli import OK, PROBLEM, USAGE, UsageError
-from penstock.cli.capture import Capture, NumberedFrames, OneDocument
-from penstock.cli.check_results import CheckedSource, LocatedViolation, Reporter
+from penstock.captures.reader import Capture, NumberedFrames, OneDocument
 from penstock.dialects.recognition import Opening, format_of_bytes
-from penstock.errors import FrameTooLarge
+from penstock.errors import FrameTooLarge, PenstockError
 from penstock.sse import Frame
 from penstock.stream.checker import StreamChecker
-from penstock.stream.checker.rules import Violation
+from penstock.stream.checker.rules import RULES, Violation
+
+AT_END = "at the end"
+"""The place of what shows only at the end of a stream."""
 
 
-class OtherFormat(Exception):  # noqa: N818 - named after what was found
+class LocatedViolation(Struct, frozen=True):
+    """A rule that a stream breaks, and where. Its message may contain text of the stream: clean it before it
+    is printed."""
+
+    rule: str
+    sequence: int
+    """The event's position in the stream, from 0; for what shows at the end, the number of events."""
+    message: str
+    where: str
+    """The place for people, such as `event 4`."""
+    line: int = 0
+    """The line of the source on which the event begins, from 1; 0 if the source is not a file."""
+
+    @property
+    def breaks(self) -> str:
+        """Which clients break, and how; empty if none is known."""
+        rule = RULES.get(self.rule)
+        return rule.breaks.rstrip(".") if rule else ""
+
+    @property
+    def is_tolerated(self) -> bool:
+        rule = RULES.get(self.rule)
+        return rule is not None and not rule.tolerant
+
+
+class OtherFormat(PenstockError):  # noqa: N818 - named after what was found
     """The stream is in another API format. Nothing was found in it."""
 
     def __init__(self, name: str) -> None:
@@ -110,66 +134,5 @@ class StreamCheck:
 def located(violation: Violation, end: int | None, line: int = 0) -> LocatedViolation:
     """Return a violation with its place. `end` is the number of events, if the stream has ended."""
     at_end = end is not None and violation.sequence >= end
-    where = "at the end" if at_end else f"event {violation.sequence}"
+    where = AT_END if at_end else f"event {violation.sequence}"
     return LocatedViolation(violation.rule, violation.sequence, violation.message, where, line)
-
-
-class CheckRun:
-    """One run of the command: checks sources one after the other, and reports what is found in each."""
-
-    def __init__(self, reporter: Reporter, *, accent: str, tolerant: bool) -> None:
-        self.reporter = reporter
-        self.terminal = reporter.terminal
-        self._accent, self._tolerant = accent, tolerant
-        self._sources: list[CheckedSource] = []
-
-    @contextmanager
-    def source(self, name: str, *, is_file: bool) -> Iterator[CheckedSource]:
-        """Check what the block passes to `stream` and `report`. A `UsageError` ends only this source."""
-        source = CheckedSource(name, is_file)
-        self._sources.append(source)
-        began = time.monotonic()
-        try:
-            yield source
-        except OneDocument as error:
-            source.problem = f"{name}: {error}"
-        except UsageError as error:
-            source.problem = str(error)
-        source.seconds = time.monotonic() - began
-        self.reporter.checked(source)
-
-    def stream(self, source: CheckedSource, chunks: Iterable[bytes], transport: str) -> None:
-        """Check a stream to its end. Raise `OtherFormat` if it is not one of OpenResponses events."""
-        check = StreamCheck(
-            accent=self._accent,
-            transport=transport,
-            tolerant=self._tolerant,
-            on_frame=self.reporter.frame,
-        )
-        for violation in check.violations(chunks):
-            source.events = check.events
-            self._found(source, violation)
-        source.events = check.events
-        if check.size and not check.events:
-            self.reporter.note(
-                source,
-                f"no events found in {check.size} bytes, read as {check.transport}. Is it a stream? "
-                "Use --transport to read it differently",
-            )
-
-    def report(self, source: CheckedSource, rule: str, message: str, where: str) -> None:
-        """Report a violation that the checker cannot see, because it is not in an event."""
-        self._found(source, LocatedViolation(rule, source.events, message, where))
-
-    def finish(self) -> int:
-        """Print the result and return the exit code: a source that could not be checked matters most."""
-        self.reporter.finish(self._sources)
-        if any(each.problem for each in self._sources):
-            return USAGE
-        return PROBLEM if any(each.violations for each in self._sources) else OK
-
-    def _found(self, source: CheckedSource, violation: LocatedViolation) -> None:
-        if not source.is_file and violation.line:
-            violation = replace(violation, line=0)
-        source.violations.append(violation)
-        self.reporter.found(source, violation)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.cli import UsageError
-from penstock.errors import FrameTooLarge
+from penstock.errors import FrameTooLarge, PenstockError
 from penstock.sse import DEFAULT_LIMIT, Decoder, Frame
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ _LINE_AND_BLANKS = re.compile(rb"[^\n]*\n+|[^\n]+")
 """A line, or as much of one as has arrived, and the empty lines after it."""
 
 
-class OneDocument(UsageError):  # noqa: N818 - named after what was found
+class OneDocument(PenstockError):  # noqa: N818 - named after what was found
     """The input is one JSON document, not a stream."""
 
 

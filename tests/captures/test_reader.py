@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli import UsageError
-from penstock.cli.capture import Array, Capture, Lines, NumberedFrames
+from penstock.captures.reader import Array, Capture, Lines, NumberedFrames, OneDocument
 from penstock.errors import FrameTooLarge
 from penstock.sse import Frame
 
@@ -48,7 +47,7 @@ def test_the_transport_is_detected_from_the_first_bytes(
 def test_one_json_document_is_not_a_stream(data: bytes, size: int) -> None:
     capture = Capture()
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
-    with pytest.raises(UsageError, match="one JSON document"):
+    with pytest.raises(OneDocument, match="one JSON document"):
         list(map(capture.feed, pieces))
 
 
@@ -141,7 +140,7 @@ def test_frames_are_numbered_by_the_line_on_which_they_begin(
 
 
 def test_the_line_of_an_oversized_event_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.cli.capture.Lines.__init__.__defaults__", (20,))
+    monkeypatch.setattr("penstock.captures.reader.Lines.__init__.__defaults__", (20,))
     frames = NumberedFrames(Capture("ndjson"))
     assert frames.feed(b'\n{"a":1}\n\n' + b"x" * 30) == [(2, A)]
     with pytest.raises(FrameTooLarge):

@@ -1,0 +1,1 @@
+"""Captured streams: bytes of a file or a pipe, read, checked and translated."""

@@ -1,0 +1,155 @@
+"""`GET inspector/api/dashboard`: the ledger in sums over time, by model, key, target or outcome.
+
+Every number is a sum of the ledger, as in `penstock usage`. A client sees the sums of its own turns, an
+administrator those of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, cast
+
+from msgspec.structs import replace
+
+from penstock.gateway.api.ledger import FILTERS, check_names, turn_filter
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.settings import ClientKey
+from penstock.inspector.answers import answer, choice, invalid
+from penstock.store.latencies import LatencyHistogram, TurnLatencies
+from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnTotals, hour_of, time_name
+
+Bucket = Literal["hour", "day"]
+
+MOST_HOURS, MOST_DAYS = 200, 1000
+"""More hours would take too long, and nobody could read the plot: then there are days."""
+MOST_GROUPS = 20
+"""Groups with their own curve; the rest is one group."""
+_HOURS: dict[Bucket, int] = {"hour": 1, "day": 24}
+_USUAL_SPAN: dict[Bucket, int] = {"hour": 24 * HOUR, "day": 30 * 24 * HOUR}
+_SUMS = (
+    *("turns", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
+    "cost",
+)
+_NOTHING = TurnTotals(
+    group={},
+    turns=0,
+    failed=0,
+    input_tokens=0,
+    cached_tokens=0,
+    output_tokens=0,
+    reasoning_tokens=0,
+    cost=0.0,
+    unpriced=0,
+    estimated=0,
+    duration_ms=0,
+)
+_PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
+
+
+async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    check_names(exchange.query, (*FILTERS, "by", "bucket"))
+    by = cast(Dimension, choice(exchange, "by", "model", "key", "target", "outcome"))
+    bucket = cast(Bucket, choice(exchange, "bucket", "hour", "day"))
+    filter, bucket = _bounded(turn_filter(exchange.query, key), bucket, gateway.clock())
+    times = _times(filter, bucket)
+    ledger = gateway.store
+    sums = await ledger.totals(filter, (by, bucket))
+    totals = await ledger.totals(filter, ())
+    causes = await ledger.causes(filter)
+    grouped = await ledger.latencies(filter, (by,))
+    over_time = await ledger.latencies(filter, (bucket,))
+    dashboard = {
+        "bucket": bucket,
+        "times": times,
+        "groups": _groups(sums, by, bucket, times),
+        "totals": totals[0] if totals else _NOTHING,
+        "errors": [{"code": code, "turns": turns} for code, turns in causes],
+        "latency": {
+            "first_output": _percentiles((each.group[by], each.first_output) for each in grouped),
+            "duration": _percentiles((each.group[by], each.duration) for each in grouped),
+        },
+        "latency_over_time": _over_time(over_time, bucket, times),
+    }
+    await answer(exchange, dashboard)
+
+
+# Times
+
+
+def _bounded(filter: TurnFilter, bucket: Bucket, now: float) -> tuple[TurnFilter, Bucket]:
+    """Return the filter with a beginning and an end, and whether to show hours or days."""
+    until = now if filter.until is None else filter.until
+    since = filter.since or max(until - _USUAL_SPAN[bucket], 0.0)
+    if since >= until:
+        raise invalid("since", "must be before until")
+    hours = (until - since) / HOUR
+    if hours > MOST_DAYS * 24:
+        raise invalid("since", f"must be at most {MOST_DAYS} days before until")
+    return replace(filter, since=since, until=until), "day" if hours > MOST_HOURS else bucket
+
+
+def _times(filter: TurnFilter, bucket: Bucket) -> list[str]:
+    """Return the names of all hours or days, also of those without turns."""
+    assert filter.until is not None
+    step = _HOURS[bucket]
+    first = hour_of(filter.since) // step * step
+    return [time_name(bucket, hour) for hour in range(first, hour_of(filter.until) + 1, step)]
+
+
+# Sums
+
+
+def _groups(
+    sums: Sequence[TurnTotals], by: Dimension, bucket: Bucket, times: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return a curve for each group, those with the most turns first."""
+    turns: dict[str, int] = {}
+    for each in sums:
+        turns[each.group[by]] = turns.get(each.group[by], 0) + each.turns
+    names = sorted(turns, key=lambda name: (-turns[name], name))[:MOST_GROUPS]
+    groups = []
+    for name in names:
+        own = [each for each in sums if each.group[by] == name]
+        groups.append(_curve(name, own, bucket, times))
+    rest = [each for each in sums if each.group[by] not in names]
+    if rest:
+        groups.append({**_curve("others", rest, bucket, times), "is_rest": True})
+    return groups
+
+
+def _curve(name: str, sums: Iterable[TurnTotals], bucket: Bucket, times: Sequence[str]) -> dict[str, Any]:
+    places = {time: place for place, time in enumerate(times)}
+    curves: dict[str, list[Any]] = {field: [0] * len(times) for field in _SUMS}
+    for each in sums:
+        place = places.get(each.group[bucket])
+        if place is not None:
+            for field, curve in curves.items():
+                curve[place] += getattr(each, field)
+    return {"name": name, "is_rest": False, **curves}
+
+
+# Latencies
+
+
+def _percentiles(histograms: Iterable[tuple[str, LatencyHistogram]]) -> list[dict[str, Any]]:
+    """Return the percentiles of each group that has any, those with the most turns first."""
+    filled = [(name, histogram) for name, histogram in histograms if histogram.count]
+    most = sorted(filled, key=lambda each: (-each[1].count, each[0]))[:MOST_GROUPS]
+    return [{"group": name, **_values(each), "count": each.count} for name, each in most]
+
+
+def _values(histogram: LatencyHistogram) -> dict[str, float | None]:
+    """Return the milliseconds within which so many percent of the turns were."""
+    values = {name: histogram.percentile(percent) for name, percent in _PERCENTILES.items()}
+    return {name: None if value is None else round(value, 1) for name, value in values.items()}
+
+
+def _over_time(latencies: Iterable[TurnLatencies], bucket: Bucket, times: Sequence[str]) -> Mapping[str, Any]:
+    """Return the percentiles of each hour or day; None where there are no turns."""
+    found = {each.group[bucket]: each for each in latencies}
+    curves: dict[str, Any] = {"times": times}
+    for kind in ("first_output", "duration"):
+        rows = [_values(getattr(found[time], kind)) if time in found else {} for time in times]
+        curves[kind] = {name: [row.get(name) for row in rows] for name in _PERCENTILES}
+    return curves

@@ -1,0 +1,79 @@
+"""Finds the turns that start, change or end, of all workers, by reading the ledger again and again.
+
+The ledger is ordered by the start of turns, and a turn may run for an hour. So the running turns and the
+newest turns are read, and those that were running at the last reading are looked up by their start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from penstock.store.ledger import UNFINISHED, Ledger, TurnFilter, TurnRecord
+
+OVERLAP = 10.0
+"""Seconds. A gateway whose disk is slow writes the record of a turn later than that of the next one."""
+MOST = 5000
+"""Turns of one reading."""
+_PAGE = 500
+
+
+class TooManyTurns(Exception):  # noqa: N818 - named after what happened
+    """More turns than can be followed one by one."""
+
+
+class LedgerWatch:
+    def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
+        self._ledger, self._clock = ledger, clock
+        self._running: dict[str, TurnRecord] = {}
+        self._ended: dict[str, float] = {}
+        """The start of each turn whose end was seen, as far back as the next reading goes."""
+        self._begin = clock() - OVERLAP
+
+    async def next(self) -> list[TurnRecord]:
+        """Return the turns that have changed since the last call, in the order of their starts. Raise
+        `TooManyTurns`: then the next call goes on from now."""
+        try:
+            found = await self._read(TurnFilter(outcome=UNFINISHED))
+            found |= await self._read(TurnFilter(since=self._begin))
+        except TooManyTurns:
+            self._running, self._ended = {}, {}
+            self._begin = self._clock()
+            raise
+        for record in self._running.values():
+            if record.id not in found and (now := await self._look_up(record)) is not None:
+                found[now.id] = now
+        changed = [record for record in found.values() if self._is_new(record)]
+        self._note(found)
+        return sorted(changed, key=lambda record: record.started_at)
+
+    def _is_new(self, record: TurnRecord) -> bool:
+        if record.ended_at is None:
+            return self._running.get(record.id) != record
+        return record.id not in self._ended
+
+    def _note(self, found: dict[str, TurnRecord]) -> None:
+        now = self._clock()
+        newest = max((record.started_at for record in found.values()), default=now)
+        self._begin = max(self._begin, min(newest, now) - OVERLAP)
+        self._running = {record.id: record for record in found.values() if record.ended_at is None}
+        ended = {record.id: record.started_at for record in found.values() if record.ended_at is not None}
+        self._ended = {id: start for id, start in {**self._ended, **ended}.items() if start >= self._begin}
+
+    async def _read(self, filter: TurnFilter) -> dict[str, TurnRecord]:
+        records: dict[str, TurnRecord] = {}
+        after = ""
+        while True:
+            page = await self._ledger.turns(filter, after=after, limit=_PAGE)
+            records.update((record.id, record) for record in page.turns)
+            after = page.next
+            if not after:
+                return records
+            if len(records) >= MOST:
+                raise TooManyTurns
+
+    async def _look_up(self, record: TurnRecord) -> TurnRecord | None:
+        start = record.started_at
+        filter = TurnFilter(tenant=record.tenant, since=start, until=math.nextafter(start, math.inf))
+        page = await self._ledger.turns(filter, limit=_PAGE)
+        return next((each for each in page.turns if each.id == record.id), None)

@@ -1,0 +1,79 @@
+"""Find a turn for a client, with all that the client may see of it.
+
+A client sees the turns of its own key. An administrator's key also sees the ledger's records of the others,
+which have no content. Of a turn that a client may not see, it does not learn whether it exists (ask K1).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.explain.account import Account, account_of, account_of_record
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.access import sees_all, tenant_of
+from penstock.gateway.settings import ClientKey
+from penstock.store.contract import Store
+from penstock.store.ledger import TurnFilter, TurnRecord
+
+_NEAR = 600.0
+"""Seconds between the creation of a response and the start of its turn, at most."""
+_PAGE, _MOST_PAGES = 100, 10
+"""A client may choose its request ids, so it can hide a turn among others that mention its id."""
+
+
+class FoundTurn(Struct, frozen=True):
+    account: Account
+    is_own: bool
+    """Whether it belongs to the client. If not, the account has no content."""
+    next: tuple[str, ...] = ()
+    """The responses that continue it."""
+
+
+async def find_turn(gateway: Gateway, key: ClientKey | None, id: str) -> FoundTurn:
+    """Return a turn with its log and traces; raise `RequestRefused` (404) if this client has none."""
+    store, tenant = gateway.store, tenant_of(key)
+    stored = await store.get(tenant, id)
+    if stored is not None:
+        since = max(stored.created_at - _NEAR, 0.0)  # searching the whole ledger takes much longer
+        filter = TurnFilter(tenant=tenant, since=since, until=stored.created_at + _NEAR)
+        record = await _record(store, id, filter)
+        events, traces = await store.events_so_far(tenant, id), await store.traces(tenant, id)
+        following = await store.continuations(tenant, id)
+        return FoundTurn(account_of(stored, events, traces, record), True, tuple(following))
+    record = await _record(store, id, TurnFilter(tenant=None if sees_all(key) else tenant))
+    if record is None:
+        raise _unknown(id)
+    return FoundTurn(account_of_record(record), record.tenant == tenant)
+
+
+async def find_content(gateway: Gateway, key: ClientKey | None, id: str) -> Account:
+    """Return a turn of this client that is stored; raise `RequestRefused` if it has no content for it."""
+    found = await find_turn(gateway, key, id)
+    if not found.is_own:
+        message = "this turn belongs to another key: an administrator sees its record, but not its content"
+        raise RequestRefused(403, "permission_denied", message)
+    if not found.account.is_stored:
+        message = "of this turn, only the record in the ledger is there: its content is not stored"
+        raise RequestRefused(404, "response_not_found", message, type="not_found")
+    return found.account
+
+
+async def _record(store: Store, id: str, filter: TurnFilter) -> TurnRecord | None:
+    """Return the record of a turn in the ledger."""
+    filter, after = replace(filter, search=id), ""
+    for _ in range(_MOST_PAGES):
+        page = await store.turns(filter, after=after, limit=_PAGE)
+        for record in page.turns:
+            if record.id == id:
+                return record
+        after = page.next
+        if not after:
+            break
+    return None
+
+
+def _unknown(id: str) -> RequestRefused:
+    message = f"there is no turn {id[:64]!r}, or it is no longer in the ledger"
+    return RequestRefused(404, "response_not_found", message, type="not_found")

@@ -1,0 +1,71 @@
+"""The routes of the inspector: the page at `/`, its files, and the API that they use.
+
+A module of the API is imported when it is used first: most gateways are started by programs, and a page that
+nobody opens costs no time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Any
+
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.routes import Handler, Route, Routes
+from penstock.gateway.settings import ClientKey
+from penstock.inspector.page_files import show_file, show_start
+
+_HANDLERS: dict[str, tuple[str, str, str]] = {
+    "session": ("GET", "session", "show_session"),
+    "feed": ("GET", "feed", "follow"),
+    "turns/{turn_id}": ("GET", "turn_report", "show_turn"),
+    "turns/{turn_id}/content": ("GET", "content", "show_content"),
+    "turns/{turn_id}/events": ("GET", "logged_events", "list_events"),
+    "turns/{turn_id}/parts": ("GET", "editor_parts", "show_parts"),
+    "turns/{turn_id}/replay": ("POST", "replays", "replay_turn"),
+    "threads": ("GET", "threads", "list_threads"),
+    "threads/{thread_id}": ("GET", "threads", "show_thread"),
+    "dashboard": ("GET", "dashboard", "show_dashboard"),
+    "connect": ("GET", "connections", "show_clients"),
+    "check": ("POST", "check", "check_file"),
+    "translate": ("POST", "check", "translate_file"),
+}
+"""By path: the method, and the module and the name of the handler."""
+
+
+def inspector_routes() -> Routes:
+    """Return the routes. With the inspector switched off, `/` is JSON and the rest a 404."""
+    return {
+        "": {"GET": Route(show_start, is_open=True)},
+        **{
+            f"inspector/api/{path}": {method: Route(_unless_off(_imported_later(module, name)))}
+            for path, (method, module, name) in _HANDLERS.items()
+        },
+        "inspector/{file...}": {"GET": Route(_unless_off(show_file), is_open=True)},
+    }
+
+
+def _unless_off(handler: Handler) -> Handler:
+    async def handle(gateway: Gateway, exchange: Exchange, key: ClientKey | None, **params: Any) -> None:
+        if not gateway.services.settings.inspector:
+            message = "the inspector is switched off: server.inspector is false in this gateway's settings"
+            raise RequestRefused(404, "not_found", message, type="not_found")
+        await handler(gateway, exchange, key, **params)
+
+    return handle
+
+
+def _imported_later(module: str, name: str) -> Handler:
+    handler: Handler | None = None
+
+    async def handle(gateway: Gateway, exchange: Exchange, key: ClientKey | None, **params: Any) -> None:
+        nonlocal handler
+        if handler is None:  # in a thread, because running streams must not wait for it
+            found = await asyncio.to_thread(import_module, f"{__package__}.{module}")
+            handler = getattr(found, name)
+        assert handler is not None
+        await handler(gateway, exchange, key, **params)
+
+    return handle

@@ -1,0 +1,44 @@
+"""The routes of the inspector, and its switch."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.inspector.routes import inspector_routes
+from tests.inspector.sites import Site, with_site
+
+OPEN = ("", "inspector/{file...}")
+
+
+def test_only_the_page_and_its_files_need_no_key() -> None:
+    for path, methods in inspector_routes().items():
+        for route in methods.values():
+            assert route.is_open == (path in OPEN), path
+
+
+@pytest.mark.parametrize("path", [path for path in inspector_routes() if path])
+def test_the_switch_turns_everything_off(path: str) -> None:
+    async def scenario(site: Site) -> None:
+        services = site.gateway.services
+        method = next(iter(inspector_routes()[path]))
+        path_of_one = "/" + re.sub(r"\{.*?\}", "x", path)
+        services.settings = replace(services.settings, inspector=False)
+        caller = await site.call(path_of_one, method=method)
+        assert caller.status == 404
+        assert "server.inspector" in caller.error["message"]
+        page = await site.call("/", headers={"accept": "text/html"})
+        assert page.json["name"] == "penstock"
+
+    with_site(scenario)
+
+
+def test_web_pages_of_other_origins_are_refused() -> None:
+    async def scenario(site: Site) -> None:
+        for path in ("/", "/inspector/api/session"):
+            caller = await site.call(path, headers={"origin": "https://evil.example"})
+            assert caller.status == 403
+
+    with_site(scenario)
