@@ -104,7 +104,7 @@ e2e-vscode: $(READY) ## Drive a real VS Code in headless Chromium (needs chromiu
 	$(BIN)/pytest -m vscode -rs $(ARGS)
 
 e2e-page: $(READY) ## Drive the gateway's page in headless Chromium (needs chromium; pictures go to artefacts/inspector)
-	$(BIN)/pytest -m page -rs tests/inspector/browser $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile -m page -rs tests/inspector/browser $(ARGS)
 
 e2e-clients: $(READY) ## Run Codex, OpenAI's SDKs, LangChain, pydantic-ai and the AI SDK (needs the registries of npm and Python, or a cache)
 	$(BIN)/pytest -m clients -rs tests/clients $(ARGS)

@@ -125,6 +125,7 @@ def test_pages_lead_to_older_turns_and_back(visit: Visits, site: Running) -> Non
 
 def test_the_way_back_leads_to_the_same_place_of_the_list(visit: Visits) -> None:
     page = visit(size=(1280, 500)).go("#/turns?search=pager", view="turns")
+    expect(page.locator(".feed-state")).to_have_text("live")
     last = page.locator(".turns tbody tr").nth(40).get_by_role("link")
     last.scroll_into_view_if_needed()
     top = page.evaluate("scrollY")

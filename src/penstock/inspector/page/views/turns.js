@@ -225,19 +225,29 @@ class TurnList {
 
   #drawRows(turns) {
     const focused = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.id : null;
-    this.#rows.clear();
-    replace(this.body);
-    if (!turns.length) replace(this.place, this.#empty());
-    else {
-      for (const turn of turns) this.body.append(this.#row(turn).element);
+    const before = this.#rows;
+    this.#rows = new Map();
+    if (!turns.length) {
+      replace(this.body);
+      replace(this.place, this.#empty());
+    } else {
+      const rows = turns.map((turn) => this.#row(turn, before.get(turn.id)).element);
+      const isSame = rows.length === this.body.childElementCount && rows.every((row, index) => row === this.body.children[index]);
+      if (!isSame) this.body.replaceChildren(...rows);
       if (!this.table.isConnected) replace(this.place, this.table);
-      this.#rows.get(focused)?.element.querySelector("a").focus({ preventScroll: true });
+      if (!isSame) this.#rows.get(focused)?.element.querySelector("a").focus({ preventScroll: true });
     }
     this.#drawPages();
     this.#drawWaiting();
   }
 
-  #row(turn) {
+  /** A row that is there already stays: it may have the focus. */
+  #row(turn, known = null) {
+    if (known) {
+      this.#rows.set(turn.id, known);
+      this.#fill(known, turn);
+      return known;
+    }
     const cells = COLUMNS.map(([name, type]) => h("td", { class: type || null, "data-label": name }));
     const element = h("tr", { "data-id": turn.id, onclick: (event) => this.#click(event, turn.id) }, cells);
     const row = { element, cells, turn: null };
