@@ -43,8 +43,9 @@ from penstock.protocol.large_json import encode_stepwise
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.snapshots import SnapshotEncoder
 from penstock.protocol.wire import encode, read
-from penstock.store.contract import Closed, Opened, Store
+from penstock.store.contract import Store
 from penstock.store.memory import MemoryStore
+from penstock.store.records import Closed, Opened
 from penstock.stream.accents import ACCENTS, Accent
 from penstock.upstream.target import UpstreamTarget
 

@@ -24,7 +24,8 @@ from time import perf_counter
 from bench.lab.bodies import body_for
 from bench.lab.instruments import build, post, upstream
 from bench.lab.servers import gateway
-from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Store, StoredItem
+from penstock.store.contract import Store
+from penstock.store.records import LOCAL, Closed, LoggedEvent, Opened, StoredItem
 from penstock.store.sqlite.store import open_sqlite_store
 
 RESULTS = Path(__file__).parent / "results" / "store.json"

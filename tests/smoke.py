@@ -53,6 +53,7 @@ def _try(archive: Path, folder: Path) -> None:
             url, json.dumps({"model": "demo", "input": "Count from 1 to 5.", "stream": True}).encode()
         )
         _check_missing_extras(url)
+        _check_page(url)
     (folder / "answer.sse").write_bytes(stream)
     assert "lawful" in _run(python, folder, "check", "answer.sse")
     assert b"response.completed" in stream
@@ -95,6 +96,18 @@ def _ask(url: str, body: bytes, path: str = "/responses") -> bytes:
     with urllib.request.urlopen(request, timeout=60) as response:
         answer: bytes = response.read()
         return answer
+
+
+def _check_page(url: str) -> None:
+    """Load the page and the files that it names, so that none is missing from the archive."""
+    root = url.removesuffix("/v1")
+    request = urllib.request.Request(f"{root}/", headers={"accept": "text/html"})
+    with urllib.request.urlopen(request, timeout=30) as page:
+        assert page.headers["content-security-policy"]
+        text = page.read().decode()
+    for name in ("inspector/api/session", *re.findall(r'(?:src|href)="(inspector/[^"]+)"', text)):
+        with urllib.request.urlopen(f"{root}/{name}", timeout=30) as file:
+            assert file.read(), name
 
 
 def _check_missing_extras(url: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.store.contract import Closed, LoggedEvent, Opened, StoredConversation, StoredItem, Trace
+from penstock.store.records import Closed, LoggedEvent, Opened, StoredConversation, StoredItem, Trace
 from penstock.store.sqlite.store import open_sqlite_store
 
 BEGIN = 1_700_000_000.0

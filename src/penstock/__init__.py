@@ -79,9 +79,10 @@ if TYPE_CHECKING:
     from penstock.provider.tracker import UsageTracker
     from penstock.sse import Decoder, Frame, encode_frame
     from penstock.store import open_store
-    from penstock.store.contract import Opened, Store
+    from penstock.store.contract import Store
     from penstock.store.keeper import StoreKeeper
     from penstock.store.memory import MemoryStore
+    from penstock.store.records import Opened
     from penstock.stream.accents import ACCENTS
     from penstock.stream.calls.call_block import ToolCallBlock
     from penstock.stream.checker import StreamChecker
@@ -159,7 +160,8 @@ _HOMES = {
     "store.keeper": "StoreKeeper",
     "store.memory": "MemoryStore",
     "store": "open_store",
-    "store.contract": "Opened Store",
+    "store.contract": "Store",
+    "store.records": "Opened",
     "stream.accents": "ACCENTS",
     "stream.checker": "StreamChecker",
     "stream.deltas": (

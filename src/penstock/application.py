@@ -17,15 +17,12 @@ from penstock.editor.route import editor_routes, own_url
 from penstock.errors import PenstockError, StoreError
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.sealing import load_sealer, new_secret
+from penstock.gateway.history.sealing import SHARED_NAME, load_sealer, new_secret
 from penstock.gateway.http.asgi import Message, Receive, Send
 from penstock.gateway.settings import ClientKey, Settings
 from penstock.gateway.storage import NONE, open_gateway_store, own_files, secret_folder
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 from penstock.inspector.routes import inspector_routes
-
-_SEALING = "sealing"
-"""The name of the secret that workers share in their database."""
 
 
 async def open_app(
@@ -49,8 +46,8 @@ async def open_app(
         is_worker=is_worker,
     )
     try:
-        secret = await store.shared_secret(_SEALING, new_secret())
-        sealer = load_sealer(environment, secret_folder(settings.store, environment), secret)
+        secrets = await store.shared_secrets(SHARED_NAME, new_secret())
+        sealer = load_sealer(environment, secret_folder(settings.store, environment), secrets)
         gateway = Gateway(settings, store=store, sealer=sealer, clock=store.clock)
     except BaseException:
         await store.aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from typing import Self
 
@@ -16,6 +17,10 @@ class Relay:
     def __init__(self, *ports: int) -> None:
         self.ports = [*ports]
         self.connections = 0
+        self.open: Counter[int] = Counter()
+        """Connections to each target, also those that are being opened."""
+        self.opened: Counter[int] = Counter()
+        """The same, with those that have ended."""
         self._joined = asyncio.Event()
         self._joined.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -49,10 +54,12 @@ class Relay:
             found = await self._connect()
             if found is None:
                 return
+            port, target_reader, target_writer = found
             try:
-                await self._pass_on(reader, writer, *found)
+                await self._pass_on(reader, writer, target_reader, target_writer)
             finally:
-                found[1].transport.abort()
+                self.open[port] -= 1
+                target_writer.transport.abort()
         finally:
             writer.transport.abort()
 
@@ -83,11 +90,18 @@ class Relay:
             writer.write_eof()
             await writer.drain()
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    async def _connect(self) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter] | None:
         for _ in range(2 * len(self.ports)):
             self.connections += 1
             port = self.ports[self.connections % len(self.ports)]
-            with suppress(OSError):  # a timeout is one
+            self.open[port] += 1
+            self.opened[port] += 1
+            try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    return await asyncio.open_connection("127.0.0.1", port)
+                    return port, *(await asyncio.open_connection("127.0.0.1", port))
+            except OSError:  # a timeout is one
+                self.open[port] -= 1
+            except BaseException:
+                self.open[port] -= 1
+                raise
         return None

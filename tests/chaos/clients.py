@@ -7,7 +7,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,6 +23,8 @@ DEADLINE = 60.0
 """Seconds for an answer, whatever fails meanwhile."""
 _PAUSE = 0.1
 _KINDS = ("stream", "stream with key", "background", "background stream", "cancel", "json with key", "follow")
+UNSTORED = ("unstored stream", "unstored json")
+"""Turns with `store: false`. If the connection breaks, nobody has their answer."""
 _BUSY = (429, 502, 503)
 
 ENDINGS = ("worker_lost", "shutting_down")
@@ -33,6 +35,10 @@ UNKNOWN_OUTCOME = "idempotency_outcome_unknown"
 
 class Broken(Exception):  # noqa: N818 - named after what happened
     """The connection broke, or the answer was to come back later."""
+
+    def __init__(self, what: str, *, is_refusal: bool = False) -> None:
+        super().__init__(what)
+        self.is_refusal = is_refusal
 
 
 class Call:
@@ -49,11 +55,20 @@ class Call:
         self.was_never_stored = False
         """Whether its worker died while its first event said `store_late`."""
         self.is_lost = False
-        """Whether its client was told that it has failed, or got no answer, without an id to ask again."""
+        """Whether its client knows that it has failed, or got no answer, and has no id to ask again."""
 
     @property
     def has_key(self) -> bool:
         return self.kind.endswith("with key")
+
+    @property
+    def is_stored(self) -> bool:
+        return self.kind not in UNSTORED
+
+    @property
+    def can_ask_again(self) -> bool:
+        """Whether its client can get the answer on another connection, and the turn does not run again."""
+        return self.is_stored and (self.has_key or bool(self.id))
 
     @property
     def ends(self) -> list[Json]:
@@ -69,7 +84,8 @@ class Call:
         return bool(self.ends) or self.was_never_stored or self.is_lost
 
     def body(self, **fields: Any) -> Json:
-        return {"model": "m", "input": prompt_for(self.name, self.words, self.seconds), **fields}
+        prompt = prompt_for(self.name, self.words, self.seconds)
+        return {"model": "m", "input": prompt if self.is_stored else _tool_loop(prompt), **fields}
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name} {self.id}"
@@ -98,10 +114,11 @@ class Clients:
                 method, self._site.base + path, headers=headers, **options
             ) as answer:
                 if answer.status in _BUSY and await _code(answer) not in ENDINGS:
-                    self.counts[f"answers with {answer.status}"] += 1
+                    whose = "" if call.is_stored else " to unstored turns"
+                    self.counts[f"answers with {answer.status}{whose}"] += 1
                     if answer.status != 502 and "retry-after" not in answer.headers:
                         call.problems.append(f"{answer.status} without retry-after: {await answer.text()}")
-                    raise Broken(str(answer.status))
+                    raise Broken(str(answer.status), is_refusal=True)
                 yield answer
         except (aiohttp.ClientError, OSError) as error:  # a timeout is one
             call.broken += 1
@@ -114,7 +131,9 @@ class Clients:
                 async with self._ask(call, method, path, **options) as answer:
                     body = await answer.json()
                     return answer.status, body
-            except Broken:
+            except Broken as error:
+                if not error.is_refusal and not call.can_ask_again:
+                    raise
                 await asyncio.sleep(_PAUSE)
 
     async def _read(self, call: Call, method: str, path: str, **options: Any) -> None:
@@ -171,12 +190,20 @@ class Clients:
                 await self._poll(call)
             case "json with key":
                 await self._whole(call, call.body())
+            case "unstored stream":
+                await self._stream(call, call.body(stream=True, store=False))
+            case "unstored json":
+                await self._whole(call, call.body(store=False))
             case "follow":
                 assert previous is not None
                 await self._stream(call, call.body(stream=True, previous_response_id=previous.id))
 
     async def _whole(self, call: Call, body: Json) -> None:
-        status, answer = await self._json(call, "POST", "/v1/responses", json=body)
+        try:
+            status, answer = await self._json(call, "POST", "/v1/responses", json=body)
+        except Broken:
+            call.is_lost = True
+            return
         error = answer.get("error") or {}
         if status == 200:
             call.id, call.response = answer["id"], answer
@@ -202,8 +229,8 @@ class Clients:
                     self.counts["streams without an end"] += 1
                     raise Broken("no end")
             except Broken as error:
-                if not call.id and not call.has_key and not str(error).isdigit():
-                    call.is_lost = True  # without an id and without a key, nobody can know what became of it
+                if not error.is_refusal and not call.can_ask_again:
+                    call.is_lost = True  # nobody can know what became of it
                     return
                 await asyncio.sleep(_PAUSE)
 
@@ -252,8 +279,17 @@ class Clients:
 class Load:
     """Clients that start one turn after the other until they are stopped."""
 
-    def __init__(self, clients: Clients, *, words: int = 20, seconds: float = 0.05) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        words: int = 20,
+        seconds: float = 0.05,
+        name: str = "n",
+        kinds: Sequence[str] = _KINDS,
+    ) -> None:
         self.clients = clients
+        self._name, self._kinds = name, kinds
         self._words, self._seconds = words, seconds
         self._is_stopped = False
 
@@ -269,15 +305,23 @@ class Load:
     async def _one(self, number: int) -> None:
         began, previous = time.monotonic(), None
         for turn in range(1_000_000):
-            kind = _KINDS[(number + turn) % len(_KINDS)]
+            kind = self._kinds[(number + turn) % len(self._kinds)]
             if kind == "follow" and (previous is None or not is_complete(previous)):
                 kind = "stream"
-            call = Call(f"n{number}t{turn}", kind, self._words, self._seconds)
+            call = Call(f"{self._name}{number}t{turn}", kind, self._words, self._seconds)
             await self.clients.run(call, previous)
             previous = call
             if self._is_stopped:
                 self.clients.counts["seconds"] = round(time.monotonic() - began)
                 return
+
+
+def _tool_loop(prompt: str) -> list[Json]:
+    """Return the input of an agent that keeps the history itself: a call, which may have had reasoning."""
+    call = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "nothing"}
+    first, last = ({"role": "user", "content": text} for text in ("Look around.", prompt))
+    return [first, call, output, last]
 
 
 def is_late(response: Json) -> bool:
@@ -294,8 +338,9 @@ def is_complete(call: Call) -> bool:
 
 
 @asynccontextmanager
-async def clients_of(site: Site) -> AsyncIterator[Clients]:
+async def clients_of(site: Site, *, silence: float | None = None) -> AsyncIterator[Clients]:
+    """Return clients that give up a connection on which nothing came for `silence` seconds."""
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
-    timeout = aiohttp.ClientTimeout(total=DEADLINE)
+    timeout = aiohttp.ClientTimeout(total=DEADLINE, sock_read=silence)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         yield Clients(site, session)

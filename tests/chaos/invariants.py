@@ -25,7 +25,9 @@ async def check(name: str, site: Site, clients: Clients, *, workers_died: bool =
 
     found = await asyncio.gather(*(check_one(call) for call in clients.calls))
     problems = [f"{call!r}: {text}" for call, some in zip(clients.calls, found, strict=True) for text in some]
-    problems += [f"{name} ran {number} times" for name, number in site.upstream.calls.items() if number > 1]
+    for turn, number in site.upstream.calls.items():
+        if number > 1 and number > 1 + await site.abandoned(turn):
+            problems.append(f"{turn} ran {number} times")
     problems += [f"left behind: {left}"] if left else []
     problems += [f"logged: {line}" for line in site.faults()]
     counts = _counts(site, clients)
@@ -60,6 +62,8 @@ async def _problems_of(clients: Clients, call: Call) -> list[str]:
         return ["it has no end"]
     if call.events and len(call.ends) != 1:
         problems.append(f"it has {len(call.ends)} ends")
+    if not call.is_stored:
+        return problems + await _unstored_problems(clients, call)
     was_late = is_late(call.last)
     status, stored = await clients.stored(call)
     if status == 404:
@@ -76,17 +80,28 @@ async def _problems_of(clients: Clients, call: Call) -> list[str]:
     return problems + _differences(call, log, stored)
 
 
+async def _unstored_problems(clients: Clients, call: Call) -> list[str]:
+    assert call.last is not None
+    problems = _text_problems(call, call.last)
+    if call.last["status"] != "completed":
+        problems.append(f"it has ended as {call.last}")
+    if is_late(call.last):
+        problems.append("it waits for the store")
+    status, body = await clients.stored(call)
+    if status != 404:
+        problems.append(f"reading it: {status} {body}")
+    return problems
+
+
 def _differences(call: Call, log: Call, stored: Json) -> list[str]:
     problems = []
     assert call.last is not None
     end = log.ends[0]["response"]
-    for what, one, other in (
-        ("the record and the log", stored, end),
-        ("the record and the client", stored, call.last),
-    ):
-        if _known(one) != _known(other):
-            problems.append(f"{what} differ: {_known(one)} {_known(other)}")
     code = (end.get("error") or {}).get("code")
+    if _known(stored) != _known(end):
+        problems.append(f"the record and the log differ: {_known(stored)} {_known(end)}")
+    if _known(stored) != _known(call.last) and not _is_taken_over(stored, call.last):
+        problems.append(f"the record and the client differ: {_known(stored)} {_known(call.last)}")
     if call.events and code not in ENDINGS and _plain(call.events) != _plain(log.events):
         problems.append(f"the log and the client's {len(call.events)} events differ")
     if call.events and code in ENDINGS:
@@ -96,10 +111,14 @@ def _differences(call: Call, log: Call, stored: Json) -> list[str]:
         if any("delta" in each or each.endswith(".added") for each in rest):
             problems.append(f"the log of an interrupted turn goes on differently: {rest}")
     if call.kind != "cancel" and end["status"] == "completed":
-        text = "".join(part["text"] for item in end["output"] for part in item["content"])
-        if text.split() != "".join(words_of(call.name, call.words)).split():
-            problems.append(f"its text is wrong: {text!r}")
+        problems += _text_problems(call, end)
     return problems
+
+
+def _text_problems(call: Call, response: Json) -> list[str]:
+    text = _text(response)
+    is_right = text.split() == "".join(words_of(call.name, call.words)).split()
+    return [] if is_right else [f"its text is wrong: {text!r}"]
 
 
 def _known(response: Json) -> Json:
@@ -107,6 +126,18 @@ def _known(response: Json) -> Json:
     is_cancelled = (response.get("incomplete_details") or {}).get("reason") == "cancelled"
     status = "cancelled" if is_cancelled else response["status"]
     return {"status": status, "output": response["output"], "error": response.get("error")}
+
+
+def _is_taken_over(stored: Json, seen: Json) -> bool:
+    """Whether a turn was taken over, and its client has heard so from the worker that has lost it. Until that
+    worker noticed, it sent on what came from the upstream: the client has seen the stored output, or more."""
+    ends = [each["error"] for each in (stored, seen) if each.get("error")]
+    codes = [end["code"] for end in ends]
+    return codes == ["worker_lost"] * 2 and ends[0] != ends[1] and _text(seen).startswith(_text(stored))
+
+
+def _text(response: Json) -> str:
+    return "".join(part["text"] for item in response["output"] for part in item["content"])
 
 
 def _plain(events: list[Json]) -> list[Json]:

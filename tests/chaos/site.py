@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from itertools import count
@@ -31,6 +32,8 @@ LEASE = 2.5
 KEY = "sk-planted-chaos-key-7fQ2x9LmZt4w"
 KEYS_OF_THE_DEAD = "keys held after the death of their worker"
 _START_SECONDS = 30.0
+_LASTING = ThreadPoolExecutor(1)
+"""A server of PostgreSQL ends with the thread that has started it."""
 _LAUNCHER = Path(__file__).parent / "launcher.py"
 _CONFIG = """
 passthrough = "chat"
@@ -86,11 +89,12 @@ class Site:
         *,
         drain: float,
         pool_size: int,
+        config: str,
     ) -> None:
         self.folder, self.cluster, self.upstream, self.redis = folder, cluster, upstream, redis
         self.url = cluster.url(database)
         self._options = f"?lease={LEASE}&pool_size={pool_size}"
-        self._database, self._drain = database, drain
+        self._database, self._drain, self._config = database, drain, config
         self.workers: list[Worker] = []
         self.dead: list[Worker] = []
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -112,7 +116,8 @@ class Site:
         folder.mkdir()
         config = folder / "penstock.toml"
         hashed = sha256(KEY.encode()).hexdigest()
-        config.write_text(_CONFIG.format(upstream=self.upstream.url, drain=self._drain, hash=hashed))
+        text = _CONFIG.format(upstream=self.upstream.url, drain=self._drain, hash=hashed)
+        config.write_text(text + self._config)
         environment = {
             **os.environ,
             "CHAOS_CLOCK": str(clock),
@@ -162,6 +167,14 @@ class Site:
             process.kill()
             process.wait()
 
+    # The database
+
+    async def stop_database(self, how: signal.Signals) -> None:
+        await asyncio.get_running_loop().run_in_executor(_LASTING, self.cluster.stop, how)
+
+    async def start_database(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(_LASTING, self.cluster.start)
+
     # What is left behind
 
     async def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -180,11 +193,21 @@ class Site:
             "unended": "SELECT count(*) FROM penstock.responses WHERE ended_at IS NULL",
             "held keys": "SELECT count(*) FROM penstock.held_keys JOIN penstock.workers ON id = worker",
             KEYS_OF_THE_DEAD: "SELECT count(*) FROM penstock.held_keys "
-            "WHERE NOT EXISTS (SELECT FROM penstock.workers WHERE id = worker)",
+            "WHERE worker <> '' AND NOT EXISTS (SELECT FROM penstock.workers WHERE id = worker)",
         }
         found = {name: int((await self.rows(query))[0][0]) for name, query in queries.items()}
         found["workers"] -= len(self.workers)
         return {name: number for name, number in found.items() if number}
+
+    async def abandoned(self, name: str) -> int:
+        """Count the responses to a turn that were cancelled because their client had disconnected. Then its
+        key is free again, and the turn may run once more."""
+        query = f"""
+        SELECT count(DISTINCT number) FROM penstock.responses JOIN penstock.items ON items.response = number
+        WHERE status = 'cancelled' AND position('"client_gone"'::bytea in verdict) > 0
+        AND position('turn {name}:'::bytea in items.data) > 0
+        """
+        return int((await self.rows(query))[0][0])
 
     async def settled(self) -> dict[str, int]:
         """Wait until nothing is left of dead workers but their keys, for a few leases at most; return what is
@@ -231,8 +254,9 @@ async def site_of(
     with_redis: bool = False,
     drain: float = 5.0,
     pool_size: int = 8,
+    config: str = "",
 ) -> AsyncIterator[Site]:
-    """Start a site with a database of its own."""
+    """Start a site with a database of its own. `config` is added to the configuration of its workers."""
     database = f"chaos_{next(_numbers)}"
     connection = await connected(cluster.url())
     await connection.execute(f"CREATE DATABASE {database}")
@@ -243,7 +267,9 @@ async def site_of(
             redis.start()
             stack.callback(redis.stop)
         upstream = await stack.enter_async_context(CountingUpstream())
-        site = Site(folder, cluster, database, upstream, redis, drain=drain, pool_size=pool_size)
+        site = Site(
+            folder, cluster, database, upstream, redis, drain=drain, pool_size=pool_size, config=config
+        )
         await stack.enter_async_context(site.balancer)
         stack.callback(site.end)
         await asyncio.gather(*(site.start_worker() for _ in range(workers)))

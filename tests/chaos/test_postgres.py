@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,6 @@ from tests.store.postgres.cluster import PostgresCluster
 pytestmark = pytest.mark.chaos
 
 TIMES = 10 if IS_LONG else 2
-LASTING = ThreadPoolExecutor(1)
-"""The server ends with the thread that has started it."""
 AT_ONCE = 200 if IS_LONG else 100
 
 
@@ -26,13 +23,12 @@ AT_ONCE = 200 if IS_LONG else 100
 def test_the_database_goes_away(tmp_path: Path, cluster: PostgresCluster, how: signal.Signals) -> None:
     async def run() -> None:
         async with site_of(tmp_path, cluster) as site, clients_of(site) as clients:
-            loop = asyncio.get_running_loop()
             async with Load(clients).running(CLIENTS):
                 for _ in range(TIMES):
                     await asyncio.sleep(1)
-                    await loop.run_in_executor(LASTING, cluster.stop, how)
+                    await site.stop_database(how)
                     await asyncio.sleep(1)
-                    await loop.run_in_executor(LASTING, cluster.start)
+                    await site.start_database()
                     await asyncio.sleep(1)
             counts = await check(f"PostgreSQL stopped by {how.name} {TIMES} times", site, clients)
             assert counts["ended as completed"]

@@ -102,6 +102,12 @@ def test_without_settings_the_demo_model_is_served() -> None:
     assert connect == ["penstock", "connect", "codex"]
 
 
+def test_the_page_has_an_address_unless_it_is_turned_off() -> None:
+    lines = shown(Settings(), url="http://127.0.0.1:12345")
+    assert row("page", lines) == "http://127.0.0.1:12345/"
+    assert not any(line.startswith("  page") for line in shown(Settings(inspector=False)))
+
+
 def test_another_address_is_part_of_the_commands() -> None:
     curl, chat, connect = commands(shown(Settings(), url="https://127.0.0.1:12345"))
     assert curl[2] == "https://127.0.0.1:12345/v1/responses"

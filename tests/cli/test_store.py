@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock.store.contract import Trace
+from penstock.gateway.config.file import find_config
+from penstock.gateway.config.options import ServeOptions, settings_from
+from penstock.store import hold_store
+from penstock.store.records import Trace
 from tests.cli.running import Result, penstock, start
 from tests.stored_turns import ANSWER, BEGIN, PROMPT, Turn, log, make_store, request, trace
 
@@ -64,6 +67,37 @@ def test_the_default_file_is_that_of_the_gateway(tmp_path: Path) -> None:
     make_store(folder / "responses.sqlite", Turn("resp_a"))
     result = penstock("store", "stats", XDG_DATA_HOME=str(tmp_path))
     assert f"file          {folder / 'responses.sqlite'}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"PENSTOCK_CONFIG": "{folder}/penstock.toml"}, "of the file"),
+        ({"XDG_CONFIG_HOME": "{folder}/user"}, "of the user's file"),
+        ({"PENSTOCK_STORE": "{folder}/of a variable"}, "of a variable"),
+        (
+            {"PENSTOCK_CONFIG": "{folder}/penstock.toml", "PENSTOCK_STORE": "{folder}/of a variable"},
+            "of a variable",
+        ),
+    ],
+    ids=["named", "of the user", "variable", "both"],
+)
+def test_the_store_is_the_one_that_serve_uses(
+    tmp_path: Path, variables: dict[str, str], expected: str
+) -> None:
+    """docs/deploy.md says so."""
+    for name, place in (
+        ("of the file", "penstock.toml"),
+        ("of the user's file", "user/penstock/penstock.toml"),
+    ):
+        (file := tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'[store]\nurl = "{tmp_path / name}"\n')
+    environment: dict[str, Any] = {each: value.format(folder=tmp_path) for each, value in variables.items()}
+    served = settings_from(ServeOptions(), find_config(tmp_path / "elsewhere", environment), environment)
+    assert served.store == str(tmp_path / expected)
+    make_store(Path(served.store), Turn("resp_a"))
+    (stats,) = lines(penstock("store", "stats", "--json", **environment))
+    assert (stats["path"], stats["responses"]) == (served.store, 1)
 
 
 def test_a_missing_file_is_named_and_not_created(tmp_path: Path) -> None:
@@ -129,6 +163,18 @@ def test_a_dry_run_deletes_nothing(store: Path) -> None:
     assert "over the limit" in result.stdout
     assert "within the limit" in run("prune", store, "--max-size", "1GB", "--dry-run").stdout
     assert lines(run("stats", store, "--json"))[0]["responses"] == 4
+
+
+def test_nothing_is_queued_in_the_store_of_a_gateway_of_one_process(store: Path) -> None:
+    result = run("fail-queued", store)
+    assert (result.returncode, result.stdout) == (0, "no background response was waiting to be started\n")
+
+
+def test_what_is_queued_is_not_failed_while_a_gateway_uses_the_file(store: Path) -> None:
+    with hold_store(store):
+        result = run("fail-queued", store)
+    assert result.returncode == 2
+    assert "a gateway uses this store" in result.stderr
 
 
 def test_an_option_of_another_action_is_refused(store: Path) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.clients.stage import Stage
 from tests.clients.tap import Json
 
 LONGEST = 60
@@ -83,8 +82,8 @@ class Ran:
 class Codex:
     """One user of Codex: a home with its settings and its sessions, and a working directory."""
 
-    def __init__(self, binary: Path, folder: Path, stage: Stage) -> None:
-        self._binary, self._stage = binary, stage
+    def __init__(self, binary: Path, folder: Path, base_url: str, key: str = "sk-any") -> None:
+        self._binary, self._base_url, self._key = binary, base_url, key
         self._home = folder / "home"
         self.work = folder / "work"
         self._home.mkdir(parents=True)
@@ -100,15 +99,16 @@ class Codex:
         change: Callable[[Json], None] = lambda _: None,
     ) -> None:
         """Write the settings. The models come from the gateway's own list; `change` adjusts an entry."""
-        listed = urllib.request.urlopen(f"{self._stage.running.url}/v1/models", timeout=10).read()
-        models = json.loads(listed)["models"]
+        headers = {"authorization": f"Bearer {self._key}"}
+        asked = urllib.request.Request(f"{self._base_url}/models", headers=headers)
+        models = json.loads(urllib.request.urlopen(asked, timeout=10).read())["models"]
         for each in models:
             change(each)
         catalog = self._home / "models.json"
         catalog.write_text(json.dumps({"models": models}))
         tables = MCP.format(python=sys.executable, script=MCP_SCRIPT) if mcp else ""
         config = CONFIG.format(
-            model=model, catalog=catalog, url=self._stage.base_url, top=top, provider=provider, tables=tables
+            model=model, catalog=catalog, url=self._base_url, top=top, provider=provider, tables=tables
         )
         (self._home / "config.toml").write_text(config)
 
@@ -136,7 +136,7 @@ class Codex:
             "PATH": os.environ["PATH"],
             "HOME": str(self._home),
             "CODEX_HOME": str(self._home),
-            "PENSTOCK_KEY": "sk-any",
+            "PENSTOCK_KEY": self._key,
             "NO_PROXY": "127.0.0.1",
         }
         return subprocess.Popen(

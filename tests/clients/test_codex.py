@@ -400,7 +400,7 @@ CASES: dict[str, tuple[Case, tuple[str, ...]]] = {
 @pytest.fixture
 def codex(scene: Stage, install: Callable[[str], Path], tmp_path: Path) -> Codex:
     install("codex")
-    return Codex(environments.codex(), tmp_path, scene)
+    return Codex(environments.codex(), tmp_path, scene.base_url)
 
 
 @pytest.mark.parametrize("client", ["Codex CLI"])

@@ -288,7 +288,9 @@ def test_the_commands_of_the_page(site: Site) -> None:
     with site.program(on_sqlite, port) as running:
         first = running.whole("demo", "Hello!")
     id = first.last["id"]
-    assert "1 response" in site.run("store import")
+    printed = site.run("store import")
+    assert "1 response" in printed
+    assert "penstock.secret was moved as well" in printed
     site.run("penstock keys create")
     site.run("pg_dump")
     database = (
@@ -297,6 +299,7 @@ def test_the_commands_of_the_page(site: Site) -> None:
     before = json.loads(site.type(database))
     site.type("psql -qc 'DROP SCHEMA penstock CASCADE' penstock")
     site.run("pg_restore")
+    assert "no background response was waiting" in site.run("store fail-queued")
     assert json.loads(site.type(database)) == before
     site.run("store export -o")
     assert id in (site.folder / "kept.jsonl").read_text()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from penstock.explain.account import Account, read_account
-from penstock.store.contract import LoggedEvent, StoreArchive, StoredItem, StoredResponse, Trace
+from penstock.store.contract import StoreArchive
+from penstock.store.records import LoggedEvent, StoredItem, StoredResponse, Trace
 from tests.stored_turns import ANSWER, Turn, answer, failure, log, request, trace
 
 CREATED: dict[str, Any] = {"type": "response.created"}

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.explain.account import TurnSnapshot, TurnUsage, attempts_of, read_account, read_json
 from penstock.gateway.turn.verdict import Verdict
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 from penstock.stream.recovery import RESTARTED
 from tests.explain.archives import COMPLETED, CREATED, account_of, archive_of, fallback_turn
 from tests.stored_turns import BEGIN, ERROR, Turn, answer, failure, log, request, trace

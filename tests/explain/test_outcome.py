@@ -62,6 +62,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"closer": "upstream", "code": "server_error", **SENT},
         f"The upstream up failed (server_error: the upstream had an internal error).{RECEIVED}",
     ),
+    "error after output": (
+        {"status": "failed", "traces": CUT},
+        {"closer": "upstream", "code": "server_error", "first_output_ms": 5, **SENT},
+        (
+            "The upstream up failed in the middle of its answer (server_error: the upstream had an internal "
+            f"error).{RECEIVED}"
+        ),
+    ),
     "own fault": (
         {"status": "failed", "traces": CUT},
         {"closer": "gateway", "code": "internal_error", **SENT},

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.explain.report import content_lines, report
-from penstock.store.contract import StoredItem
+from penstock.store.records import StoredItem
 from tests.explain.archives import account_of, archive_of, fallback_turn
 from tests.stored_turns import ANSWER, CONTENT, ERROR, PROMPT
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.explain.timeline import timeline
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 from tests.explain.archives import (
     CREATED,
     DELTA,

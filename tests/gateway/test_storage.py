@@ -19,9 +19,10 @@ from penstock.gateway.storage import (
     prune_regularly,
     secret_folder,
 )
-from penstock.store.contract import Closed, Opened, Store
+from penstock.store.contract import Store
 from penstock.store.ledger import TurnFilter
 from penstock.store.memory import MemoryStore
+from penstock.store.records import Closed, Opened
 from tests.client.server import run
 from tests.store.builders import Clock
 from tests.store.ledger_records import ended, started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.store.contract import LOCAL
+from penstock.store.records import LOCAL
 from tests.gateway.in_process import Caller, call
 from tests.gateway.two_workers import Worker, with_two_workers
 from tests.store.workers import until

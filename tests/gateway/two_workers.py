@@ -30,7 +30,11 @@ Body = Callable[[Worker, Worker], Awaitable[None]]
 
 
 def with_two_workers(
-    folder: Path, body: Body, *upstreams: Upstream, settings: Settings | None = None
+    folder: Path,
+    body: Body,
+    *upstreams: Upstream,
+    settings: Settings | None = None,
+    kind: str = "sqlite-shared",
 ) -> None:
     """Run a test against two workers with these upstreams, which answer the model `m`."""
 
@@ -38,7 +42,7 @@ def with_two_workers(
         configured = settings or (chain(*upstreams) if upstreams else Settings())
         known = {DEMO: DemoUpstream(), **{each.name: each for each in upstreams}}
         async with AsyncExitStack() as stack:
-            open_store = await stack.enter_async_context(shared_place("sqlite-shared", folder))
+            open_store = await stack.enter_async_context(shared_place(kind, folder))
             workers = []
             for _ in range(2):
                 store = await open_store()

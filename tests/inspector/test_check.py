@@ -140,6 +140,19 @@ def test_a_file_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     with_site(scenario)
 
 
+def test_what_would_take_much_more_memory_than_the_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "MOST_EVENTS", 5)
+    monkeypatch.setattr(check, "LARGEST_TRANSLATION", 100)
+
+    async def scenario(site: Site) -> None:
+        found = await posted(site, "check", LAWFUL, 413)
+        assert "more than 5 events" in found["error"]["message"]
+        found = await posted(site, "translate", sse("chat", done=True), 413)
+        assert "64 MB" in found["error"]["message"]
+
+    with_site(scenario)
+
+
 def test_wrong_options_are_refused() -> None:
     async def scenario(site: Site) -> None:
         await posted(site, "check?accent=english", LAWFUL, 400)

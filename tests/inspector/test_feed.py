@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.errors import StoreError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.inspector import feed as feed_module
+from penstock.inspector import ledger_watch
 from penstock.inspector.feed import MOST_WAITING, Feed, Viewer
 from penstock.sse import Decoder
 from tests.gateway.fake_channels import FakeHttpChannel
@@ -155,6 +157,41 @@ def test_a_viewer_that_comes_back_misses_nothing(feed: Feed) -> None:
 def test_a_wrong_time_is_refused(since: str) -> None:
     async def scenario(site: Site) -> None:
         assert (await site.get(f"feed?since={since}", status=400))["error"]["param"] == "since"
+
+    with_site(scenario)
+
+
+def test_an_outage_of_the_store_is_survived(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(site: Site) -> None:
+        watcher = Watcher(feed, site.gateway)
+        await watcher.sees(lambda: watcher.events)
+        failures = 0
+
+        async def fail(*_: object, **__: object) -> None:
+            nonlocal failures
+            failures += 1
+            raise StoreError(StoreError.DUPLICATE, "the database is down")
+
+        with monkeypatch.context() as outage:
+            outage.setattr(site.gateway.store, "turns", fail)
+            await watcher.sees(lambda: failures > 2)
+        id = (await site.ask())["id"]
+        await watcher.sees(lambda: watcher.turns == [(id, "completed")])
+        await watcher.leave()
+
+    with_site(scenario)
+
+
+def test_more_turns_than_can_be_followed_are_a_reload(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(site: Site) -> None:
+        watcher = Watcher(feed, site.gateway)
+        await watcher.sees(lambda: watcher.events)
+        monkeypatch.setattr(ledger_watch, "MOST", 1)
+        monkeypatch.setattr(ledger_watch, "_PAGE", 1)
+        for _ in range(3):
+            await site.ask()
+        await watcher.sees(lambda: "reload" in [event for event, _ in watcher.events])
+        await watcher.leave()
 
     with_site(scenario)
 

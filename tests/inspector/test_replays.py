@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import NetworkError
-from penstock.store.contract import LoggedEvent
+from penstock.store.records import LoggedEvent
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.scripts import text
 from tests.gateway.upstream import frames

@@ -56,6 +56,20 @@ def test_it_says_who_broke_the_stream() -> None:
     with_site(scenario, upstream)
 
 
+def test_a_refused_turn_says_why_there_is_nothing_else() -> None:
+    async def scenario(site: Site) -> None:
+        await site.call("/v1/responses", method="POST", input="fail with 429", stream=True)
+        (record,) = (await site.call("/v1/turns")).json["data"]
+        turn = await site.get(f"turns/{record['id']}")
+        assert turn["status"] == "refused"
+        assert turn["sentence"].endswith("The client received HTTP 429.")
+        assert turn["missing"] == [
+            "The turn was refused before its response began, so nothing of it was stored."
+        ]
+
+    with_site(scenario)
+
+
 def test_a_running_turn_grows() -> None:
     upstream, gate = paused_upstream()
 

@@ -15,7 +15,7 @@ from penstock.protocol.wire import encode
 from penstock.replay.differences import Comparison, compare
 from penstock.replay.recording import Recording, read_recording
 from penstock.replay.runner import Replayed, replay
-from penstock.store.contract import LoggedEvent, Trace
+from penstock.store.records import LoggedEvent, Trace
 from tests.dialects.chat_streams import chunk
 
 BEGIN = 1_700_000_000.0

@@ -10,7 +10,7 @@ from penstock.replay.differences import Comparison, compare
 from penstock.replay.recording import Recording, read_recording
 from penstock.replay.runner import Replayed, replay
 from penstock.store import open_archive
-from penstock.store.contract import RUNNING, LoggedEvent, Trace
+from penstock.store.records import RUNNING, LoggedEvent, Trace
 from tests.gateway.configs import SHARED_CONFIG
 from tests.gateway.probes import wait_for
 from tests.gateway.running import SECRET_KEY, Running, gateway

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from penstock.gateway.telemetry.traces import FailureTrace
 from penstock.gateway.turn.turn import UsageEstimate
 from penstock.replay.recording import CannotReplay, Recording, read_recording
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_KEY

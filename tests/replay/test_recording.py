@@ -14,7 +14,7 @@ from penstock.errors import DecodeError
 from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN, StopReason
 from penstock.protocol.request import WebSocketCreate
 from penstock.replay.recording import CannotReplay, exported_recording, read_exported, read_recording
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 from penstock.stream.recovery import RESTARTED
 from tests.replay.recorded import (
     BEGIN,

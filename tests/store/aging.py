@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.store.contract import LOCAL, Store, StoredConversation
+from penstock.store.contract import Store
+from penstock.store.records import LOCAL, StoredConversation
 from tests.store.builders import complete_turn
 
 DAY = 86_400

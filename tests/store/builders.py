@@ -14,9 +14,10 @@ from typing import cast
 import pytest
 
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Page, Store, StoredItem, Trace
+from penstock.store.contract import Store
 from penstock.store.memory import MemoryStore
 from penstock.store.postgres.store import open_postgres_store
+from penstock.store.records import LOCAL, Closed, LoggedEvent, Opened, Page, StoredItem, Trace
 from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.postgres.cluster import empty, shared_cluster

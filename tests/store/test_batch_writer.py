@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import StoreError
 from penstock.store import batch_writer
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import LOCAL, Closed, LoggedEvent, StoredConversation
+from penstock.store.records import LOCAL, Closed, LoggedEvent, StoredConversation
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.builders import closed, complete_turn, events, items, opened, read
 from tests.store.ledger_records import started

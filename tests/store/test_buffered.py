@@ -9,8 +9,8 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import LOCAL
 from penstock.store.ledger import KeyLimits, TurnFilter
+from penstock.store.records import LOCAL
 from penstock.store.sqlite.store import SqliteStore
 from tests.store.builders import done, event, item, opened
 from tests.store.ledger_records import ended, started

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, TIME_STEP, LoggedEvent, Store, next_store_time, page_of
+from penstock.store.contract import TIME_STEP, Store, next_store_time
+from penstock.store.records import LOCAL, LoggedEvent
 from tests.store.builders import (
     Clock,
     closed,
@@ -274,28 +275,6 @@ async def test_any_bytes_are_stored_unchanged(store: Store, clock: Clock) -> Non
     store.log("resp_1", [LoggedEvent(0, clock(), strange), LoggedEvent(1, 0.25, b"")])
     await store.close("resp_1", closed("resp_1"), patience=30)
     assert await read(store, "resp_1") == [LoggedEvent(0, clock(), strange), LoggedEvent(1, 0.25, b"")]
-
-
-@pytest.mark.parametrize(
-    ("after", "limit", "newest_first", "expected"),
-    [
-        (None, 2, False, ("ab", True)),
-        (None, 9, False, ("abac", False)),
-        (None, 4, False, ("abac", False)),
-        ("b", 1, False, ("a", True)),
-        ("a", 9, False, ("c", False)),  # the last occurrence, or paging would never end
-        ("a", 9, True, ("", False)),
-        ("c", 9, True, ("aba", False)),
-        ("no", 9, False, ("", False)),
-        (None, 0, False, ("", True)),
-        (None, -1, False, ("", True)),
-    ],
-)
-def test_a_page_starts_after_the_last_occurrence_of_an_id(
-    after: str | None, limit: int, newest_first: bool, expected: tuple[str, bool]
-) -> None:
-    page, has_more = page_of("abac", str, after=after, limit=limit, newest_first=newest_first)
-    assert ("".join(page), has_more) == expected
 
 
 @pytest.mark.parametrize(

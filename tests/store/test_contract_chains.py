@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.store.contract import LOCAL, Page, Store
+from penstock.store.contract import Store
+from penstock.store.records import LOCAL, Page
 from tests.store.builders import closed, complete_turn, for_every_store, ids, item, item_of, items, opened
 
 

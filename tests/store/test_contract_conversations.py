@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, Store, StoredConversation
+from penstock.store.contract import Store
+from penstock.store.records import LOCAL, StoredConversation
 from tests.store.builders import closed, complete_turn, for_every_store, ids, item, item_of, items, opened
 
 TALK = StoredConversation("conv_1", 5, b'{"a":"b"}')

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.store.contract import LOCAL, LoggedEvent, Store, Trace
+from penstock.store.contract import Store
+from penstock.store.records import LOCAL, LoggedEvent, Trace
 from tests.effort import examples
 from tests.store.builders import (
     KINDS,

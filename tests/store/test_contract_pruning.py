@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.store.contract import LOCAL, Store, StoredConversation
+from penstock.store.contract import Store
+from penstock.store.records import LOCAL, StoredConversation
 from tests.store.aging import DAY, prune_repeatedly, store_numbered, stored_ids
 from tests.store.builders import (
     Clock,

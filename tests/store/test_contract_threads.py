@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL, Store, StoredConversation, StoredItem
+from penstock.store.contract import Store
+from penstock.store.records import LOCAL, StoredConversation, StoredItem
 from penstock.store.threads import OPENING_BYTES, StoredThread, ThreadTurn
 from tests.store.builders import (
     KINDS,

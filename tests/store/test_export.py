@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.store import open_archive
-from penstock.store.contract import Closed, LoggedEvent, StoredConversation, StoredItem, Trace
 from penstock.store.export import export_all, export_responses
+from penstock.store.records import Closed, LoggedEvent, StoredConversation, StoredItem, Trace
 from penstock.store.sqlite.store import SqliteStore
 from tests.store.builders import Clock, closed, complete_turn, events, items, opened
 from tests.store.sqlite.stores import use_store

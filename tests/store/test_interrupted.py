@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.protocol.events import TERMINAL, Event, decode_event
 from penstock.protocol.wire import encode
-from penstock.store.contract import LoggedEvent
 from penstock.store.interrupted import end_interrupted
+from penstock.store.records import LoggedEvent
 from penstock.stream.deltas import Delta, EventDelta, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.stream.recovery import RESTARTED

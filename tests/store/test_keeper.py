@@ -17,10 +17,10 @@ from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode
 from penstock.store import keeper as keeper_module
-from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredResponse, Trace
 from penstock.store.keeper import NOT_DURABLE, CacheKeeper, StoreKeeper
 from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import ReasoningCache
+from penstock.store.records import LOCAL, Closed, LoggedEvent, Opened, StoredResponse, Trace
 from penstock.store.sqlite.store import open_sqlite_store
 from penstock.stream.deltas import (
     Delta,

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, Closed, StoredConversation
 from penstock.store.memory import MemoryStore
+from penstock.store.records import LOCAL, Closed, StoredConversation
 from tests.store.builders import (
     closed,
     complete_turn,

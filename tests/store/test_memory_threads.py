@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.store.contract import LOCAL
 from penstock.store.memory import MemoryStore
+from penstock.store.records import LOCAL
 from tests.store.builders import Clock, complete_turn
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.store import news
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import LOCAL, LoggedEvent
 from penstock.store.news import FollowedTurn, WorkerMessage
+from penstock.store.records import LOCAL, LoggedEvent
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.shared import hold_file
 from tests.store.builders import NO_DELAYS, closed, event, events, opened, read
@@ -297,7 +297,7 @@ def test_a_follower_hears_of_the_end_although_a_write_ran_when_the_turn_ended(tm
         await writing
         await ending
         announced = [each for each in map(message, network.sent) if each.kind == "news" and not each.events]
-        assert len(announced) == 2, "of the events, and of the end"
+        assert len(announced) >= 2, "of the events, and of the end; more, if the follower asks again"
         await follower.task
 
     on_a_network(tmp_path, body)

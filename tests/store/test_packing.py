@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.store.contract import LoggedEvent, StoredItem
 from penstock.store.packing import (
     LARGE,
     item_of,
@@ -13,6 +12,7 @@ from penstock.store.packing import (
     unpack_document,
     unpack_events,
 )
+from penstock.store.records import LoggedEvent, StoredItem
 
 SIZES = [0, 1, LARGE, LARGE + 1, 3 * LARGE]
 

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, HeldKey, LoggedEvent, Opened
 from penstock.store.peers import PeerTimes
+from penstock.store.records import LOCAL, HeldKey, LoggedEvent, Opened
 from penstock.store.shared import SharedBackend, SharedStore
 from penstock.store.sqlite.shared import SharedSqliteBackend, hold_file, open_shared_sqlite_store
 from tests.store.builders import NO_DELAYS, closed, event, events, opened, read
@@ -205,6 +205,29 @@ async def test_a_host_that_fails_to_start_a_turn_lets_it_end(first: SharedStore,
 
 
 @for_two_workers
+async def test_work_is_handed_over_when_the_store_can_be_reached_again(
+    first: SharedStore, second: SharedStore
+) -> None:
+    second.attach(host := NotingHost())
+    await first.open(BACKGROUND, patience=30)
+    backend = backend_of(first)
+    hand_over, failures = backend.hand_over, 0
+
+    async def fail(token: str) -> None:
+        nonlocal failures
+        failures += 1
+        if failures < 20:  # for longer than a lease
+            raise StoreError(StoreError.IO, "the store could not be written")
+        await hand_over(token)
+
+    backend.hand_over = fail  # type: ignore[method-assign]
+    await first.hand_over("resp_1")
+    assert failures == 1
+    await until(lambda: bool(host.started))
+    assert failures == 20
+
+
+@for_two_workers
 async def test_a_started_turn_continues_its_log(first: SharedStore, second: SharedStore) -> None:
     host = NotingHost()
     second.attach(host)
@@ -270,6 +293,25 @@ async def test_a_reader_at_the_worker_that_lost_a_turn_gets_its_end(
     assert [turn.status for turn in chain] == ["failed"], "as the store has it"
     assert await status_of(first) == "failed"
     assert not await first.close("resp_1", closed("resp_1", "out_1"), patience=30)
+
+
+@for_two_workers
+async def test_the_logs_of_two_workers_that_ended_a_turn_are_not_mixed(
+    first: SharedStore, second: SharedStore
+) -> None:
+    await first.open(opened("resp_1"), patience=30)
+    first.log("resp_1", events(0, 3))
+    await first.settle("resp_1")
+    with patch.object(first._writer, "_start_in"):  # it is cut off from the store
+        first.log("resp_1", events(3, 9))
+        assert not await first.close("resp_1", closed("resp_1"), patience=0)
+        await stop_renewing(first)
+        await until(lambda: is_status(second, "failed"))
+        assert await first.events_so_far(LOCAL, "resp_1") == events(0, 9)
+        assert await read(first, "resp_1") == events(0, 9)
+    log = await read(second, "resp_1")
+    assert log[:3] == events(0, 3)
+    assert code_of(log) == "worker_lost"
 
 
 async def is_status(store: SharedStore, status: str) -> bool:

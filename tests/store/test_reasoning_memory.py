@@ -24,9 +24,9 @@ from penstock.protocol.items import (
 )
 from penstock.protocol.wire import decode, encode
 from penstock.store import reasoning_memory
-from penstock.store.contract import LOCAL, Closed, Opened, StoredItem
 from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import ReasoningCache, context_of, reasoning_by_call, restore_reasoning
+from penstock.store.records import LOCAL, Closed, Opened, StoredItem
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ import asyncio
 import msgspec
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL, LoggedEvent, StoredConversation
 from penstock.store.ledger import KeyLimits, TurnFilter
+from penstock.store.records import LOCAL, LoggedEvent, Opened, StoredConversation
 from penstock.store.shared import SharedStore
 from tests.store.builders import closed, event, events, item_of, items, opened, read, recalled
 from tests.store.ledger_records import ended, started
@@ -216,6 +216,66 @@ async def test_background_work_that_had_not_started_is_started_by_another_worker
     second.log("resp_1", events(0, 2))
     assert await second.close("resp_1", closed("resp_1", "out_1"), patience=30)
     assert await status_of(second, "resp_1") == "completed"
+
+
+@for_two_workers
+async def test_background_work_that_is_handed_over_is_started_by_another_worker_at_once(
+    first: SharedStore, second: SharedStore
+) -> None:
+    hosts = {first: NotingHost(is_draining=True), second: NotingHost()}
+    for store, host in hosts.items():
+        store.attach(host)
+    await first.open(BACKGROUND, patience=30)
+    reader = asyncio.create_task(read(first, "resp_1"))
+    assert await first.hand_over("resp_1")
+    first.log("resp_1", [event(0)])  # is ignored
+    await until(lambda: bool(hosts[second].started))
+    assert not await first.start("resp_1")
+    assert await second.start("resp_1")
+    second.log("resp_1", events(0, 2))
+    assert await second.close("resp_1", closed("resp_1", "out_1"), patience=30)
+    assert await reader == events(0, 2), "a reader moves from one worker to the other"
+    assert await status_of(first, "resp_1") == "completed"
+    assert not hosts[first].started
+
+
+@for_two_workers
+async def test_a_worker_that_stops_ends_what_had_started_and_leaves_the_rest(
+    first: SharedStore, second: SharedStore
+) -> None:
+    host = NotingHost(is_draining=True)
+    second.attach(host)
+    await first.open(BACKGROUND, patience=30)
+    await first.open(opened("resp_2"), patience=30)
+    await stop_renewing(first)
+    await until(lambda: status_is(second, "resp_2", "failed"))
+    assert await status_of(second, "resp_1") == "queued"
+    assert not host.started
+    host.is_draining = False
+    await until(lambda: bool(host.started))
+    assert [turn.id for turn in host.started] == ["resp_1"]
+
+
+@for_two_workers
+async def test_work_that_was_taken_over_by_a_worker_that_stops_meanwhile_is_left_to_another(
+    first: SharedStore, second: SharedStore
+) -> None:
+    class StoppingHost(NotingHost):
+        async def start(self, turn: Opened, last_sequence: int) -> bool:
+            await super().start(turn, last_sequence)
+            self.is_draining = True
+            return False
+
+    host = StoppingHost()
+    second.attach(host)
+    await first.open(BACKGROUND, patience=30)
+    await stop_renewing(first)
+    await until(lambda: bool(host.started))
+    await until(lambda: "resp_1" not in second._turns)
+    await resume_renewing(first)
+    first.attach(other := NotingHost())
+    await until(lambda: bool(other.started))
+    assert [turn.id for turn in other.started] == ["resp_1"]
 
 
 @for_two_workers

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from penstock.store import news
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import LOCAL, RUNNING, LoggedEvent, Opened
 from penstock.store.peers import PeerTimes
+from penstock.store.records import LOCAL, RUNNING, LoggedEvent, Opened
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store
 from tests.effort import examples

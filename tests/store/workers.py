@@ -14,9 +14,9 @@ from typing import Any, cast
 import pytest
 
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import Opened
 from penstock.store.peers import PeerTimes
 from penstock.store.postgres.store import open_postgres_store
+from penstock.store.records import Opened
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing
 from penstock.store.sqlite.reader_pool import ReaderPool
@@ -35,7 +35,8 @@ OpenWorker = Callable[[], Awaitable[SharedStore]]
 class NotingHost:
     """Notes what the store asks of a worker."""
 
-    def __init__(self, *, can_start: bool = True) -> None:
+    def __init__(self, *, can_start: bool = True, is_draining: bool = False) -> None:
+        self.is_draining = is_draining
         self.cancelled: list[str] = []
         self.lost: list[str] = []
         self.follows: list[tuple[str, bool]] = []

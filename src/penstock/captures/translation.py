@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from penstock.captures.reader import Capture
 from penstock.dialects.model_families import family_of
@@ -11,7 +11,6 @@ from penstock.dialects.plan import Quirks, Target
 from penstock.dialects.recognition import FORMATS
 from penstock.dialects.registry import dialect
 from penstock.dialects.toolset import plan_for
-from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.stream.machine import ResponseStreamStateMachine
@@ -39,13 +38,6 @@ def translation(
     pipeline = Pipeline(ResponseStreamStateMachine(response, clock=clock, tools=plan.tools))
     pipeline.open(dialect(name), plan, decoder=Capture(arrays=True), advise=advise)
     return pipeline
-
-
-def translated(pipeline: Pipeline, data: bytes) -> Iterator[Event]:
-    """Yield the events of a whole capture. Raise `OneDocument` if it is not a stream."""
-    yield from pipeline.feed(data)
-    yield from pipeline.start()
-    yield from pipeline.end()
 
 
 def dialect_of(format: str) -> str:

@@ -179,8 +179,8 @@ class _Run:
         from penstock.connect.model_choice import choose_model, with_own_keys
         from penstock.gateway.http.access import key_digest, new_key
         from penstock.gateway.settings import ClientKey
-        from penstock.store.contract import LOCAL
         from penstock.store.ledger import FAILED
+        from penstock.store.records import LOCAL
 
         settings = with_own_keys(settings, self._target)
         own = self._client.model_of(self._arguments)

@@ -1,4 +1,4 @@
-"""`penstock store`: statistics, pruning, export and moving of a gateway's store."""
+"""`penstock store`: statistics, pruning, export, restoring and moving of a gateway's store."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from penstock.cli.terminal import Terminal, TerminalOutput
 from penstock.formatting import counted, format_size, format_time
 
 if TYPE_CHECKING:
-    from penstock.store.contract import ArchiveStats, Imported, Pruned, StoreArchive
+    from penstock.store.contract import StoreArchive
+    from penstock.store.records import ArchiveStats, Imported, Pruned
 
     Act = Callable[[StoreArchive], int]
     Add = Callable[..., object]
 
-_USAGE = "penstock store stats|prune|export|migrate|import [options]"
+_USAGE = "penstock store stats|prune|export|fail-queued|migrate|import [options]"
 
 _DESCRIPTION = """\
 Manage the file or the database in which gateways store responses. They may be
@@ -38,6 +39,7 @@ examples:
   penstock store export -o store.jsonl      everything, with conversations
   penstock store export --since 12h | jq -r 'select(.status == "failed").id'
   penstock store export resp_abc            one response, with its events
+  penstock store fail-queued                after restoring a backup
   penstock store migrate --store postgresql://HOST/DATABASE
   penstock store import responses.sqlite --store postgresql://HOST/DATABASE
 
@@ -287,10 +289,46 @@ def _output(name: str | None, store_files: Sequence[Path], terminal: Terminal) -
         yield file
 
 
+# Restored backups
+
+
+def _fail_queued_options(add: Add) -> None:
+    """Add none."""
+
+
+def _fail_queued(options: argparse.Namespace, terminal: Terminal) -> Act:
+    from penstock.store import is_in_use, location_of
+
+    place = store_place(options)
+    if is_in_use(place):
+        raise UsageError(
+            f"{location_of(place)}: a gateway uses this store, and starts what is queued; stop it first"
+        )
+    return lambda archive: _print_failed(archive.fail_queued(), terminal)
+
+
+def _print_failed(count: int, terminal: Terminal) -> int:
+    if count:
+        responses = counted(count, "background response")
+        terminal.line(f"{responses} will not be started; the next gateway ends {_them(count)} as failed")
+    else:
+        terminal.line("no background response was waiting to be started")
+    return OK
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
+
+
 _ACTIONS: dict[str, tuple[str, Callable[[Add], None], Callable[[argparse.Namespace, Terminal], Act]]] = {
     "stats": ("count responses, items, events and bytes", _stats_options, _stats),
     "prune": ("delete old responses, or shrink the store", _prune_options, _prune),
     "export": ("print responses and conversations, one JSON object per line", _export_options, _export),
+    "fail-queued": (
+        "let background responses that have not started end as failed",
+        _fail_queued_options,
+        _fail_queued,
+    ),
 }
 """Each action: its summary, a function that adds its options, and one that prepares it from the options."""
 
@@ -331,7 +369,35 @@ def _import(options: argparse.Namespace, terminal: Terminal) -> int:
     terminal.line(f"imported {_imported(done)} into {terminal.clean(location_of(place))}")
     if done.known:
         terminal.line(f"{counted(done.known, 'record')} of the file {_were(done.known)} there already")
+    _import_secret(Path(options.file), str(place), terminal)
     return OK
+
+
+def _import_secret(file: Path, url: str, terminal: Terminal) -> None:
+    """Move what opens the `encrypted_content` that clients hold, and say what is left to do."""
+    from penstock.errors import ConfigError
+    from penstock.gateway.history.sealing import FILE, SECRET, SHARED_NAME, secret_in
+    from penstock.store import import_secret
+
+    try:
+        secret = secret_in(file.expanduser().resolve().parent)
+    except ConfigError as error:
+        raise UsageError(f"everything else was imported, but {error}. Repeat the command then") from None
+    if secret and import_secret(SHARED_NAME, secret, url):
+        terminal.line(f"{FILE} was moved as well: gateways of the database seal encrypted_content with it")
+    elif secret:
+        terminal.line(
+            f"{FILE} was added, to open encrypted_content that was sealed with it; the database had a secret "
+            "of its own already, and gateways go on sealing with that. Restart those that are running"
+        )
+    if os.environ.get(SECRET, "").strip():
+        terminal.line(f"{SECRET} is set here: set it to the same text for every gateway of the database")
+    elif not secret:
+        terminal.note(
+            f"there is no {FILE} next to the file, so encrypted_content that clients hold cannot be opened, "
+            f"unless the old gateway had its secret in {SECRET}: then set it to the same text for every "
+            f"gateway of the database. If you have {FILE}, copy it next to the file and repeat the command"
+        )
 
 
 def _show_imported(done: Imported) -> None:

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from penstock.gateway.telemetry.traces import AnswerTrace, FailureTrace, RequestTrace, read_trace
 from penstock.gateway.turn.verdict import Verdict
-from penstock.store.contract import RUNNING, LoggedEvent, StoreArchive, StoredResponse, Trace
+from penstock.store.contract import StoreArchive
 from penstock.store.ledger import TurnRecord
+from penstock.store.records import RUNNING, LoggedEvent, StoredResponse, Trace
 from penstock.stream.recovery import RESTARTED
 
 T = TypeVar("T")

@@ -57,7 +57,10 @@ def _failed(account: Account) -> str:
     is_own = code in _OWN_CODES or (verdict.closer == "gateway" and not _target(account))
     if account.stored.status == "refused" and is_own:
         return f"The gateway refused the request ({_meaning(code)})."
-    return f"{'The gateway ended the turn' if is_own else f'{upstream} failed'} ({_meaning(code)})."
+    if is_own:
+        return f"The gateway ended the turn ({_meaning(code)})."
+    place = " in the middle of its answer" if status and verdict.first_output_ms >= 0 else ""
+    return f"{upstream} failed{place} ({_meaning(code)})."
 
 
 def _received(account: Account) -> str:

@@ -10,7 +10,8 @@ import msgspec
 from penstock.explain.account import Account
 from penstock.explain.sentences import sentences
 from penstock.explain.timeline import timeline
-from penstock.store.contract import StoreArchive, StoredItem
+from penstock.store.contract import StoreArchive
+from penstock.store.records import StoredItem
 
 _TEXT_FIELDS = ("text", "refusal", "arguments", "input", "output", "content", "summary", "transcript")
 """Fields of items and their parts that contain content."""

@@ -15,7 +15,7 @@ from penstock.explain.account import Account, TurnError
 from penstock.formatting import counted, format_duration, format_size
 from penstock.gateway.telemetry.traces import AnswerTrace, FailureTrace, ReadTrace, RequestTrace, read_trace
 from penstock.protocol.events import TERMINAL
-from penstock.store.contract import LoggedEvent, Trace
+from penstock.store.records import LoggedEvent, Trace
 
 _SILENCE = 0.5
 """Seconds. Shorter pauses are normal and not reported."""

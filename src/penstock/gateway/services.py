@@ -16,7 +16,7 @@ from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
-from penstock.store.contract import LOCAL
+from penstock.store.records import LOCAL
 from penstock.stream.deltas import UsageDelta
 from penstock.suggestions import advice
 from penstock.tokens.counter import TokenCounter, why_estimated

@@ -36,6 +36,10 @@ from penstock.stream.checker import Violation
 from penstock.stream.recovery import RecoveredOutput
 
 LARGEST = 32 * 1024 * 1024
+LARGEST_TRANSLATION = 64 * 1024 * 1024
+"""Bytes. Each of the smallest chunks becomes an event that is several times as large."""
+MOST_EVENTS = 500_000
+"""What is known of each item is kept until the end: many small ones take much more memory than the file."""
 _PIECE = 64 * 1024
 _AUTO = "auto"
 
@@ -81,8 +85,12 @@ async def _read(gateway: Gateway, exchange: Exchange) -> bytes:
     except RequestRefused as refused:
         if refused.status != 413:
             raise
-        message = "the page checks files of up to 32 MB: use `penstock check FILE` for this one"
-        raise RequestRefused(413, "request_too_large", message) from None
+        raise _too_large("the page checks files of up to 32 MB") from None
+
+
+def _too_large(why: str) -> RequestRefused:
+    message = f"{why}: use `penstock check` or `penstock translate` for this file"
+    return RequestRefused(413, "request_too_large", message)
 
 
 def checked(data: bytes, accent: str, exchange: Exchange | None = None) -> Json:
@@ -136,6 +144,8 @@ def _checked_in(data: bytes, accent: str, exchange: Exchange | None) -> CheckedS
     columns, output = StreamColumns(), _Output()
 
     def frame(position: int, text: str) -> None:
+        if position >= MOST_EVENTS:
+            raise _too_large(f"it has more than {MOST_EVENTS:,} events")
         if text.strip() not in ("[DONE]", ""):
             columns.add(position, float(position), text)
             output.add(text)
@@ -243,6 +253,8 @@ def _translated(data: bytes, name: str, accent: str, exchange: Exchange) -> Json
         for piece in _pieces(data, exchange):
             for event in map(apply, pipeline.feed(piece)):
                 sse += encode_frame(event.type, encode(event))
+            if len(sse) > LARGEST_TRANSLATION:
+                raise _too_large("the translation would be larger than 64 MB")
     except OneDocument as error:
         raise RequestRefused(400, "not_a_stream", str(error)) from None
     for event in map(apply, [*pipeline.start(), *pipeline.end()]):

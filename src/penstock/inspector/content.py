@@ -19,7 +19,8 @@ from penstock.inspector.answers import desk_of
 from penstock.inspector.logged_events import json_or_none
 from penstock.inspector.lookup import find_content
 from penstock.inspector.request_differences import RequestDifference, request_differences
-from penstock.store.contract import Store, StoredItem, StoredResponse
+from penstock.store.contract import Store
+from penstock.store.records import StoredItem, StoredResponse
 from penstock.stream.recovery import current_snapshot
 
 MOST_ITEMS = 2000

@@ -12,7 +12,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.inspector.answers import desk_of, whole_number
 from penstock.inspector.lookup import find_content
-from penstock.store.contract import LoggedEvent
+from penstock.store.records import LoggedEvent
 
 MOST = 1000
 MOST_BYTES = 16 * 1024 * 1024

@@ -28,6 +28,8 @@ def _missing(found: FoundTurn) -> Iterator[str]:
     if not account.is_stored:
         if record is not None and not record.is_stored:
             yield 'The request said "store": false, so prompt, answer and events were not kept.'
+        elif account.stored.status == "refused":
+            yield "The turn was refused before its response began, so nothing of it was stored."
         elif account.is_running:
             yield "The response is not in the store yet."
         else:

@@ -29,7 +29,7 @@ from penstock.inspector.columns import StreamColumns
 from penstock.inspector.lookup import FoundTurn, find_turn
 from penstock.inspector.missing import missing_parts, why_no_replay
 from penstock.inspector.violations import violations_of_log
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 
 
 class ShownAttempt(Struct):

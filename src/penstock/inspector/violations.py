@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from penstock.errors import DecodeError
 from penstock.protocol.events import decode_event
-from penstock.store.contract import LoggedEvent
+from penstock.store.records import LoggedEvent
 from penstock.stream.accents import ACCENTS
 from penstock.stream.checker import RULES, StreamChecker, Violation
 

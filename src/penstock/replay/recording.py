@@ -24,7 +24,7 @@ from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN, StopRea
 from penstock.protocol.events import TERMINAL
 from penstock.protocol.request import CreateResponse, WebSocketCreate
 from penstock.protocol.wire import decode
-from penstock.store.contract import LoggedEvent, Trace
+from penstock.store.records import LoggedEvent, Trace
 from penstock.stream.recovery import RESTARTED
 
 T = TypeVar("T")

@@ -1,8 +1,9 @@
 """The store: responses, their items, their event logs, and conversations.
 
-Start at `contract`, the interface. `memory` implements it in memory, `sqlite` in a file, `postgres` in a
-database; `open_store` and `open_archive` choose between them. `keeper` writes a turn to a store while it
-runs, `turn_buffer` holds what is not written yet, `interrupted` ends turns whose process died.
+Start at `contract`, the interface, whose values are in `records`. `memory` implements it in memory,
+`sqlite` in a file, `postgres` in a database; `open_store` and `open_archive` choose between them. `keeper`
+writes a turn to a store while it runs, `turn_buffer` holds what is not written yet, `interrupted` ends turns
+whose process died.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from msgspec import Struct
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
-    from penstock.store.contract import Imported, Store, StoreArchive
+    from penstock.store.contract import Store, StoreArchive
+    from penstock.store.records import Imported
 
 Clock = Callable[[], float]
 T = TypeVar("T")
@@ -131,6 +133,14 @@ def import_file(file: Path, url: str, progress: Callable[[Imported], None]) -> I
         raise StoreError(StoreError.LOCKED, f"{file}: a gateway uses this file; stop it first")
     with SqliteSource(file) as source:
         return import_store(source, url, progress)
+
+
+def import_secret(name: str, secret: str, url: str) -> bool:
+    """Add a secret of an imported store to those that the workers of a database share; return whether it is
+    the one in use. If the database had another one, that remains in use."""
+    from penstock.store.postgres.importing import add_secret_to
+
+    return add_secret_to(url, name, secret.encode())
 
 
 def bounded_memory(*, most_bytes: int, most_responses: int, clock: Clock = time.time) -> Store:

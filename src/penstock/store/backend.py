@@ -9,7 +9,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from penstock.store.contract import (
+from penstock.store.latencies import TurnLatencies
+from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
+from penstock.store.records import (
     HeldKey,
     LoggedEvent,
     Opened,
@@ -21,8 +23,6 @@ from penstock.store.contract import (
     StoredTurn,
     Trace,
 )
-from penstock.store.latencies import TurnLatencies
-from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.threads import Threads
 
 
@@ -95,9 +95,9 @@ class Backend(KeyBackend, Threads, Protocol):
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None: ...
 
-    async def shared_secret(self, name: str, candidate: bytes) -> bytes:
-        """Return the secret that all workers share under this name: `candidate`, if there was none; empty if
-        the store keeps no secrets."""
+    async def shared_secrets(self, name: str, candidate: bytes) -> list[bytes]:
+        """Return the secrets that all workers share under this name, the one in use first: `candidate`, if
+        there was none; empty if the store keeps no secrets."""
 
     async def advance_time(self, now: float, every: float) -> float | None: ...
 
@@ -154,8 +154,9 @@ class WorkerBackend(KeyBackend, Protocol):
     async def claimed(self, worker: str) -> list[ClaimedTurn]:
         """Return the running turns of a worker."""
 
-    async def claim_orphans(self, worker: str, most: int) -> list[Orphan]:
-        """Take over running turns whose worker's lease has expired, each under a new claim token."""
+    async def claim_orphans(self, worker: str, most: int, *, only_started: bool = False) -> list[Orphan]:
+        """Take over running turns whose worker's lease has expired, each under a new claim token. With
+        `only_started`, leave those that can still be started to other workers."""
 
     async def settle_orphans(self, code: str) -> int:
         """Settle the records of the ledger that workers with an expired lease have opened, as failed with
@@ -171,6 +172,9 @@ class WorkerBackend(KeyBackend, Protocol):
     async def disown(self, token: str) -> None:
         """Give up a turn that this worker has claimed but does not run, so that it is taken over and ends. It
         is not started again."""
+
+    async def hand_over(self, token: str) -> None:
+        """Give up a turn that this worker has not started, so that another one starts it."""
 
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         """Mark a running turn as to be cancelled, and return its worker; None if it is not running."""

@@ -318,10 +318,15 @@ class BatchWriter:
             self._forget(running)
 
     def give_up(self, running: TurnBuffer) -> None:
-        """Discard a turn that another worker has taken over. From here on it is read from the store."""
+        """Discard a turn that another worker has taken over."""
+        if not running.is_taken_over:
+            log_lost(running.opened.id, "taken_over", "was taken over by another worker")
+            self.hand_over(running)
+
+    def hand_over(self, running: TurnBuffer) -> None:
+        """Discard a turn that belongs to other workers. From here on it is read from the store."""
         if running.is_taken_over:
             return
-        log_lost(running.opened.id, "taken_over", "was taken over by another worker")
         running.is_taken_over = True
         if running.end is not None:
             running.lost_end = running.events[-1].sequence if running.events else running.stored_sequence

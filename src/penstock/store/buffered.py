@@ -16,7 +16,10 @@ from penstock.errors import StoreError
 from penstock.store.backend import Backend
 from penstock.store.batch_writer import log_lost
 from penstock.store.buffered_reports import BufferedReports, Writer
-from penstock.store.contract import (
+from penstock.store.contract import TurnHost
+from penstock.store.interrupted import end_interrupted
+from penstock.store.ledger import Exceeded, KeyLimits, TurnRecord
+from penstock.store.records import (
     RUNNING,
     Closed,
     HeldKey,
@@ -29,11 +32,8 @@ from penstock.store.contract import (
     StoredResponse,
     StoredTurn,
     Trace,
-    TurnHost,
     page_of,
 )
-from penstock.store.interrupted import end_interrupted
-from penstock.store.ledger import Exceeded, KeyLimits, TurnRecord
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, wait_briefly
 
 _PATIENCE = 0.25
@@ -168,8 +168,8 @@ class BufferedStore(BufferedReports[Writer]):
                 log_lost(running.opened.id, "given_up", "is lost: too much data is waiting to be written")
                 self._writer.lose(running)
 
-    async def shared_secret(self, name: str, candidate: str) -> str:
-        return (await self._backend.shared_secret(name, candidate.encode())).decode()
+    async def shared_secrets(self, name: str, candidate: str) -> list[str]:
+        return [each.decode() for each in await self._backend.shared_secrets(name, candidate.encode())]
 
     @property
     def is_unavailable(self) -> bool:
@@ -189,6 +189,9 @@ class BufferedStore(BufferedReports[Writer]):
 
     async def start(self, id: str) -> bool:
         return id in self._turns
+
+    async def hand_over(self, id: str) -> bool:  # noqa: ARG002 - there is no other worker
+        return False
 
     async def cancel(self, tenant: str, id: str) -> bool:  # noqa: ARG002 - no other worker runs it
         return False
@@ -220,11 +223,13 @@ class BufferedStore(BufferedReports[Writer]):
         running = self._turn(tenant, id)
         while True:
             # An event is either written or in memory: older events are written.
-            if running is None or after < running.stored_sequence:
+            if running is None:
                 some = await self._backend.events(tenant, id, after)
-                if not some and running is None:
+                if not some:
                     return
-                if not some and running is not None:  # It was deleted in the meantime.
+            elif after < running.stored_sequence:
+                some = running.written(await self._backend.events(tenant, id, after))
+                if not some:  # It was deleted in the meantime.
                     after = running.stored_sequence
             elif not (some := running.events_after(after)):
                 if running.finished.is_set():
@@ -236,8 +241,10 @@ class BufferedStore(BufferedReports[Writer]):
 
     async def events_so_far(self, tenant: str, id: str) -> list[LoggedEvent]:
         running = self._turn(tenant, id)
-        unwritten = running.events[:] if running is not None else []  # a write may finish meanwhile
-        found = await self._stored_log(tenant, id)
+        if running is None:
+            return await self._stored_log(tenant, id)
+        unwritten = running.events[:]  # a write may finish meanwhile
+        found = running.written(await self._stored_log(tenant, id))
         last = found[-1].sequence if found else -1
         return found + [event for event in unwritten if event.sequence > last]
 

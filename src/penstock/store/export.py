@@ -8,14 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Raw
 
-from penstock.store.contract import (
-    ArchivedConversation,
-    LoggedEvent,
-    StoreArchive,
-    StoredItem,
-    StoredResponse,
-    Trace,
-)
+from penstock.store.contract import StoreArchive
+from penstock.store.records import ArchivedConversation, LoggedEvent, StoredItem, StoredResponse, Trace
 
 Record = dict[str, object]
 

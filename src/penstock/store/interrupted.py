@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.store.contract import Closed, LoggedEvent, StoredItem
+from penstock.store.records import Closed, LoggedEvent, StoredItem
 from penstock.stream.recovery import RESTARTED, recover
 
 _log = logging.getLogger("penstock.store")

@@ -20,8 +20,9 @@ from penstock.protocol.items import Item
 from penstock.protocol.response import Response
 from penstock.protocol.snapshots import SnapshotEncoder
 from penstock.protocol.wire import encode
-from penstock.store.contract import Closed, LoggedEvent, Opened, Store, StoredItem, Trace
+from penstock.store.contract import Store
 from penstock.store.reasoning_memory import ReasoningCache, has_reasoning, reasoning_by_call
+from penstock.store.records import Closed, LoggedEvent, Opened, StoredItem, Trace
 
 NOT_DURABLE = Diagnostic(
     code="store_late", message="the response may not survive a restart: the store did not write it in time"

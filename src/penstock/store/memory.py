@@ -15,7 +15,10 @@ from itertools import count
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import (
+from penstock.store.contract import TurnHost, next_store_time
+from penstock.store.memory_ledger import MemoryLedger
+from penstock.store.memory_threads import TurnTree
+from penstock.store.records import (
     Closed,
     HeldKey,
     LoggedEvent,
@@ -27,12 +30,8 @@ from penstock.store.contract import (
     StoredResponse,
     StoredTurn,
     Trace,
-    TurnHost,
-    next_store_time,
     page_of,
 )
-from penstock.store.memory_ledger import MemoryLedger
-from penstock.store.memory_threads import TurnTree
 from penstock.store.threads import ThreadPage, ThreadTurn
 from penstock.store.turn_buffer import TurnBuffer, size_of_events, size_of_items
 
@@ -168,8 +167,8 @@ class MemoryStore(MemoryLedger):
     def clock(self) -> Callable[[], float]:
         return self._clock
 
-    async def shared_secret(self, name: str, candidate: str) -> str:  # noqa: ARG002
-        return ""
+    async def shared_secrets(self, name: str, candidate: str) -> list[str]:  # noqa: ARG002
+        return []
 
     @property
     def is_unavailable(self) -> bool:
@@ -189,6 +188,9 @@ class MemoryStore(MemoryLedger):
 
     async def start(self, id: str) -> bool:
         return id in self._running
+
+    async def hand_over(self, id: str) -> bool:  # noqa: ARG002
+        return False
 
     async def cancel(self, tenant: str, id: str) -> bool:  # noqa: ARG002 - no other worker runs it
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
-from penstock.store.contract import StoredItem
+from penstock.store.records import StoredItem
 from penstock.store.threads import (
     OPENING_BYTES,
     OPENING_ITEMS,

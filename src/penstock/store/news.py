@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from penstock.store.backend import WorkerBackend
-from penstock.store.contract import LoggedEvent, TurnHost
+from penstock.store.contract import TurnHost
+from penstock.store.records import LoggedEvent
 from penstock.store.turn_buffer import ChangeSignal, TurnBuffer
 
 _log = logging.getLogger("penstock.store")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import msgpack
 from msgspec.structs import replace
 
-from penstock.store.contract import LoggedEvent, StoredItem, Trace
+from penstock.store.records import LoggedEvent, StoredItem, Trace
 from penstock.store.turn_buffer import UnwrittenLog
 
 ROW_BYTES = 64 * 1024

@@ -3,7 +3,7 @@
 Each running turn belongs to one worker, which holds it by a claim token: the store refuses what is written
 under another token. A worker renews its lease regularly. When the lease of a worker has expired, another
 worker takes its turns over: one that had started ends as failed and never runs again, a background turn that
-had not started is started (decision 33).
+had not started is started (decision 33). A worker that stops hands over what it has not started.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from msgspec import Struct
 
 from penstock.errors import StoreError
 from penstock.store.backend import Orphan, WorkerBackend
-from penstock.store.contract import HeldKey, TurnHost
+from penstock.store.contract import TurnHost
 from penstock.store.news import Bus, Key, TurnNews
+from penstock.store.records import HeldKey
 from penstock.store.turn_buffer import TurnBuffer
 from penstock.stream.recovery import WORKER_LOST
 
@@ -72,6 +73,8 @@ class Peers:
         self._unreleased: dict[Key, Callable[[], Awaitable[None]]] = {}
         """Keys that may be held although nobody needs them, and what gives each of them back."""
         self._key_locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        self._handing_over: set[str] = set()
+        """The tokens of turns that other workers may start, as soon as the store knows it."""
         self._task: asyncio.Task[None] | None = None
         self._adopting: set[asyncio.Task[None]] = set()
         self._wake_up = asyncio.Event()
@@ -87,6 +90,10 @@ class Peers:
     def has_contact(self) -> bool:
         """Whether the store could be reached at the last look, and this worker is not dead for the others."""
         return self._contact_since is not None and self._loop.time() - self._renewed_at < self._lease
+
+    @property
+    def is_draining(self) -> bool:
+        return self._host is not None and self._host.is_draining
 
     def attach(self, host: TurnHost) -> None:
         self._host = host
@@ -146,6 +153,17 @@ class Peers:
         """Record that an upstream may be called for a turn; return False if it has been taken over."""
         return await self._backend.start(running.opened.tenant, running.opened.id, running.token)
 
+    async def hand_over(self, running: TurnBuffer) -> None:
+        """Let other workers start a turn, if need be later."""
+        self._handing_over.add(running.token)
+        with suppress(StoreError):
+            await self._hand_over_turns()
+
+    async def _hand_over_turns(self) -> None:
+        for token in [*self._handing_over]:
+            await self._backend.hand_over(token)
+            self._handing_over.discard(token)
+
     def taken_over(self, running: TurnBuffer) -> None:
         """Stop a turn that another worker has taken over, and tell whoever follows it."""
         key = running.opened.tenant, running.opened.id
@@ -172,6 +190,7 @@ class Peers:
                     renew_at = self._loop.time() + self._lease / RENEWALS
                     await self._renew()
                     await self._release_keys()
+                await self._hand_over_turns()
                 if self._turns or self._loop.time() >= look_at:
                     await self._check_turns()
                 if self._loop.time() >= look_at:
@@ -220,11 +239,13 @@ class Peers:
         if since is None or self._loop.time() - since < self._lease:
             return
         while self.has_contact and (
-            orphans := await self._backend.claim_orphans(self.worker, _ORPHANS_AT_ONCE)
+            orphans := await self._backend.claim_orphans(
+                self.worker, _ORPHANS_AT_ONCE, only_started=self.is_draining
+            )
         ):
             for orphan in orphans:
                 _log.warning(
-                    "a worker died: one of its turns was taken over",
+                    "a worker died, or left a turn that it had not started: it was taken over",
                     extra=_fields(WORKER_LOST, response_id=orphan.turn.id),
                 )
                 task = asyncio.create_task(self._adopt(orphan))

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from penstock.protocol.items import CLIENT_CALLS, Item, Message, ReasoningItem
 from penstock.protocol.large_json import max_values
 from penstock.protocol.wire import decode, encode, to_builtins
-from penstock.store.contract import StoredItem
+from penstock.store.records import StoredItem
 
 _NOT_COMPARED = ("id", "status")
 _ARGUMENT_VALUES = 50_000

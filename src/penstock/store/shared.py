@@ -17,18 +17,11 @@ from penstock.errors import StoreError
 from penstock.store.backend import Backend, Orphan, WorkerBackend
 from penstock.store.batch_writer import BatchWriter
 from penstock.store.buffered import BufferedStore, discarded_as_failed
-from penstock.store.contract import (
-    RUNNING,
-    HeldKey,
-    LoggedEvent,
-    Opened,
-    StoredResponse,
-    StoredTurn,
-    TurnHost,
-)
+from penstock.store.contract import TurnHost
 from penstock.store.interrupted import end_interrupted
 from penstock.store.news import Bus
 from penstock.store.peers import Peers, PeerTimes
+from penstock.store.records import RUNNING, HeldKey, LoggedEvent, Opened, StoredResponse, StoredTurn
 from penstock.store.turn_buffer import TurnBuffer
 from penstock.stream.recovery import WORKER_LOST
 
@@ -94,6 +87,12 @@ class SharedStore(BufferedStore[BatchWriter]):
     async def start(self, id: str) -> bool:
         running = self._turns.get(id)
         return running is not None and await self._peers.start_turn(running)
+
+    async def hand_over(self, id: str) -> bool:
+        if (running := self._turns.get(id)) is not None:
+            self._writer.hand_over(running)
+            await self._peers.hand_over(running)
+        return True
 
     async def cancel(self, tenant: str, id: str) -> bool:
         return await self._peers.cancel(tenant, id)
@@ -170,7 +169,8 @@ class SharedStore(BufferedStore[BatchWriter]):
     # Turns of dead workers
 
     async def _adopt(self, orphan: Orphan) -> None:
-        """Start a background turn whose worker died before it did; end any other as failed (decision 33)."""
+        """Start a background turn whose worker died before it did; end any other as failed (decision 33). If
+        this worker stops meanwhile, leave the start to another one."""
         turn = orphan.turn
         if (earlier := self._turns.get(turn.id)) is not None:  # this worker ran it once, and lost it
             self._writer.give_up(earlier)
@@ -179,9 +179,13 @@ class SharedStore(BufferedStore[BatchWriter]):
         running.stored_sequence = orphan.last_sequence
         self._turns[turn.id] = running
         is_startable = turn.is_background and not orphan.is_started
-        if not (is_startable and await self._is_started_by_host(orphan)):
-            async with self._ending:
-                await self._end_as_lost(orphan)
+        if is_startable and await self._is_started_by_host(orphan):
+            return
+        if is_startable and self._peers.is_draining:
+            await self.hand_over(turn.id)
+            return
+        async with self._ending:
+            await self._end_as_lost(orphan)
 
     async def _is_started_by_host(self, orphan: Orphan) -> bool:
         try:

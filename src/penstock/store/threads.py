@@ -111,14 +111,14 @@ ChainRow = tuple[str, str, int, bool]
 class ChainScan:
     """Finds the chains of a page, from batches of turns that continue others, newest first."""
 
-    def __init__(self, after: str, limit: int) -> None:
+    def __init__(self, after: str, limit: int, most_rows: int = MOST_ROWS) -> None:
         """Raise `ValueError` for an unknown cursor."""
         self.after: Position = position_of(after) if after else (math.inf, "")
         self.limit = max(limit, 1)
         self.chains: list[ListedThread] = []
         self._position: Position = self.after
         self._seen: set[str] = set()
-        self._rows = 0
+        self._rows, self._most_rows = 0, most_rows
         self._is_exhausted = False
 
     @property
@@ -127,7 +127,7 @@ class ChainScan:
 
     @property
     def _is_full(self) -> bool:
-        return len(self.chains) > self.limit or self._rows >= MOST_ROWS
+        return len(self.chains) > self.limit or self._rows >= self._most_rows
 
     @property
     def begin(self) -> tuple[int, str]:

@@ -13,7 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.store.contract import Closed, LoggedEvent, Opened, StoredItem, StoredResponse, StoredTurn, Trace
+from penstock.store.records import (
+    Closed,
+    LoggedEvent,
+    Opened,
+    StoredItem,
+    StoredResponse,
+    StoredTurn,
+    Trace,
+)
 
 _STEP = 64
 """Events that a reader gets at a time: a reader that stops in between holds no more than these."""
@@ -112,7 +120,7 @@ class TurnBuffer:
         self.is_lost = False
         """What is not in the file yet will never be."""
         self.is_taken_over = False
-        """Another worker has ended it, or runs it."""
+        """Another worker has ended it, or runs it, or will start it."""
         self.lost_end: int | None = None
         """The number of its terminal event, if it ended here and was taken over before that was stored."""
         self.size = size_of(opened)
@@ -215,6 +223,11 @@ class TurnBuffer:
         """Return some of the events after a sequence number that are not in the file yet."""
         begin = bisect_right(self.events, sequence, key=_sequence)
         return self.events[begin : begin + _STEP]
+
+    def written(self, log: list[LoggedEvent]) -> list[LoggedEvent]:
+        """Return the part of a stored log that this buffer has written. The rest is here as well, or another
+        worker has written it: that one took the turn over, and its log goes on differently."""
+        return log[: bisect_right(log, self.stored_sequence, key=_sequence)]
 
     def item(self, id: str, *, is_output: bool) -> StoredItem | None:
         return (self._output if is_output else self._input).get(id)

@@ -35,7 +35,7 @@ ALL_PRESETS = " ".join(sorted(PRESETS))
         ("penstock check --format ", "text json github junit"),
         ("penstock check --for", "--format"),
         ("penstock check one.sse --js", "--json"),
-        ("penstock store ", "stats prune export migrate import"),
+        ("penstock store ", "stats prune export fail-queued migrate import"),
         ("penstock store pr", "prune"),
         ("penstock store prune --max", "--max-size"),
         ("penstock store prune --json", ""),

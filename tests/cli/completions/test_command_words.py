@@ -17,7 +17,9 @@ def option(command: str, flag: str) -> CompletedArgument:
 def test_every_command_and_action_is_there() -> None:
     assert ALL[""].subcommands == COMMANDS
     assert {name for name in ALL if name and " " not in name} == {*COMMANDS}
-    assert list(ALL["store"].subcommands) == ["stats", "prune", "export", "migrate", "import"]
+    assert list(ALL["store"].subcommands) == [
+        *("stats", "prune", "export", "fail-queued", "migrate", "import")
+    ]
     assert all(summary for command in ALL.values() for summary in command.subcommands.values())
     assert {"store prune", "config show"} <= {*ALL}
 

@@ -20,7 +20,7 @@ from tests.cli.completions.shells import output_of, script, shell
         ("penstock serve --pre", "--preset"),
         ("penstock serve --preset anth", "anthropic"),
         ("penstock serve --preset=anth", "--preset=anthropic"),
-        ("penstock store ", "export import migrate prune stats"),
+        ("penstock store ", "export fail-queued import migrate prune stats"),
         ("penstock store prune --max", "--max-size"),
         ("penstock store stats --max", ""),
         ("penstock connect cod", "codex"),

@@ -18,7 +18,7 @@ from openai import OpenAI
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from penstock.gateway.settings import ClientKey, Settings
-from penstock.store.contract import LOCAL, StoredResponse
+from penstock.store.records import LOCAL, StoredResponse
 from penstock.store.sqlite.archive import SqliteArchive
 from tests.client.server import cut
 from tests.dialects.chat_streams import chunk as chat_chunk

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from penstock.errors import StoreError
+from penstock.gateway.api.turn_host import GatewayTurnHost
 from penstock.gateway.settings import Limits, Settings
 from penstock.gateway.turn.idempotency import fingerprint_of
-from penstock.store.contract import LOCAL, Opened, StoredItem
 from penstock.store.ledger import TurnFilter
+from penstock.store.records import LOCAL, Opened, StoredItem
 from tests.gateway.in_process import SLOW, Caller, call
 from tests.gateway.running import judge_stream
 from tests.gateway.two_workers import Worker, with_two_workers
-from tests.store.workers import stop_renewing, until
+from tests.store.workers import FAST, SHARED_KINDS, stop_renewing, until
 
 
 async def begun(worker: Worker) -> Caller:
@@ -160,6 +163,74 @@ def test_accepted_work_of_a_dead_worker_is_done_by_another(tmp_path: Path) -> No
         assert types.count("response.completed") == 1
         [record] = (await second.store.turns(TurnFilter())).turns
         assert (record.id, record.outcome) == ("resp_1", "completed")
+
+    with_two_workers(tmp_path, body)
+
+
+def let_starts_fail(worker: Worker) -> list[str]:
+    """Let the store be unable to record that a background turn starts until the worker stops; return the ids
+    of those that are started nevertheless."""
+    start, found = worker.store.start, []
+
+    async def fail_first(id: str) -> bool:
+        if not worker.gateway.is_draining:
+            raise StoreError(StoreError.IO, f"the start of {id} could not be written")
+        found.append(id)
+        return await start(id)
+
+    worker.store.start = fail_first  # type: ignore[method-assign]
+    return found
+
+
+@pytest.mark.parametrize("kind", SHARED_KINDS)
+def test_a_worker_that_stops_leaves_what_it_has_not_started_to_another(tmp_path: Path, kind: str) -> None:
+    async def body(first: Worker, second: Worker) -> None:
+        started = let_starts_fail(first)
+        follower = Caller(first.gateway, input="say exactly: hello", stream=True, background=True)
+        await follower.received(b"response.queued")
+        queued = await call(first.gateway, input="say exactly: hello", background=True)
+        assert queued.json["status"] == "queued"
+        await asyncio.wait_for(first.gateway.drain(), 10)  # nothing runs there any more
+        assert first.gateway.running() == 0
+        assert started == []
+        response = await ended(second, queued.json["id"])
+        assert (response["status"], response["created_at"]) == ("completed", queued.json["created_at"])
+        await follower.task
+        types = [each["type"] for each in judge_stream(follower.body)]
+        assert types[:3] == ["response.created", "response.queued", "response.in_progress"]
+        assert types[-1] == "response.completed"
+        records = (await second.store.turns(TurnFilter())).turns
+        assert {record.id: record.outcome for record in records} == {
+            queued.json["id"]: "completed",
+            follower.id: "completed",
+        }
+
+    with_two_workers(tmp_path, body, kind=kind)
+
+
+def test_a_response_that_was_cancelled_before_its_worker_stops_is_left_to_nobody(tmp_path: Path) -> None:
+    async def body(first: Worker, second: Worker) -> None:
+        let_starts_fail(first)
+        queued = await call(first.gateway, input="Hi", background=True)
+        first.gateway.is_draining = True
+        cancelled = await call(first.gateway, f"/v1/responses/{queued.json['id']}/cancel", data=b"")
+        assert cancelled.json["status"] == "cancelled"
+        assert (await ended(second, queued.json["id"]))["status"] == "cancelled"
+
+    with_two_workers(tmp_path, body)
+
+
+def test_a_worker_that_stops_starts_nothing_that_another_one_has_left(tmp_path: Path) -> None:
+    async def body(first: Worker, second: Worker) -> None:
+        first.gateway.is_draining = second.gateway.is_draining = True
+        assert not await GatewayTurnHost(second.gateway).start(background_turn(), -1)
+        await first.store.open(background_turn(), patience=30)
+        await first.store.hand_over("resp_1")
+        await asyncio.sleep(10 * FAST.tick)
+        shown = await call(second.gateway, "/v1/responses/resp_1", method="GET")
+        assert shown.json["status"] == "queued"
+        second.gateway.is_draining = False
+        assert (await ended(second, "resp_1"))["status"] == "completed"
 
     with_two_workers(tmp_path, body)
 

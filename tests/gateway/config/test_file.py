@@ -43,6 +43,11 @@ def test_an_empty_file_is_the_default() -> None:
     assert read("") == Settings()
 
 
+def test_the_web_page_can_be_turned_off() -> None:
+    assert read("[server]\ninspector = false").inspector is False
+    assert read("[server]\ninspector = true") == Settings()
+
+
 def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) -> None:
     settings = example(tmp_path)
     assert settings.default_model == "fast"

@@ -19,9 +19,10 @@ from penstock.gateway.history.connection_cache import ConnectionHistory
 from penstock.protocol.items import AgentMessage, FunctionCallOutput, Item, Message, UnknownItem
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import encode, read
-from penstock.store.contract import LOCAL, Closed, Opened, Store, StoredItem
+from penstock.store.contract import Store
 from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import item_text
+from penstock.store.records import LOCAL, Closed, Opened, StoredItem
 from tests.client.server import Script, Step, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.configs import CONFIG

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode
-from penstock.store.contract import Closed, Opened, StoredItem
+from penstock.store.records import Closed, Opened, StoredItem
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.gateway.configs import SHARED_CONFIG
 from tests.gateway.running import SECRET_KEY, Running, gateway

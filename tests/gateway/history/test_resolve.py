@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from penstock.errors import StoreError
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history import chains
+from penstock.gateway.history import chains, resolve
 from penstock.gateway.history.compactions import Summary
 from penstock.gateway.history.resolve import complete
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import read
-from penstock.store.contract import LOCAL
 from penstock.store.reasoning_memory import item_text
+from penstock.store.records import LOCAL
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.in_process import Json, call, with_gateway
 from tests.gateway.running import Running
@@ -187,5 +191,39 @@ def test_the_input_is_encoded_only_for_the_store(monkeypatch: pytest.MonkeyPatch
         [named], [stored] = resolved.added, resolved.new_items
         assert stored.id == named.id
         assert json.loads(stored.data)["content"] == [{"type": "input_text", "text": "hello"}]
+
+    with_gateway(test)
+
+
+@pytest.mark.parametrize("is_frozen", [False, True], ids=["broken", "frozen"])
+def test_a_request_that_is_not_stored_goes_on_when_the_store_is_suddenly_away(
+    monkeypatch: pytest.MonkeyPatch, is_frozen: bool
+) -> None:
+    """Decision 34."""
+    searches = []
+
+    async def search(_: str, ids: Sequence[str]) -> dict[str, Any]:
+        searches.append(ids)
+        if is_frozen:
+            await asyncio.Event().wait()
+        raise StoreError(StoreError.UNREACHABLE, "the database is away")
+
+    async def test(gateway: Gateway) -> None:
+        monkeypatch.setattr(gateway.store, "recall", search)
+        monkeypatch.setattr(gateway.store, "items", search)
+        monkeypatch.setattr(resolve, "_PATIENCE", 0.01)
+        given = [
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "call_1", "output": "seen"},
+        ]
+        request = read({"model": "m", "input": given, "store": False}, CreateResponse)
+        async with asyncio.timeout(10):
+            resolved = await complete(gateway, None, request, 0)
+        assert contents(resolved.request)[1:] == ["function_call", "seen"]
+        assert searches == [["rs_1"]]  # it is not asked again
+        if not is_frozen:
+            with pytest.raises(StoreError):
+                await complete(gateway, None, replace(request, store=True), 0)
 
     with_gateway(test)

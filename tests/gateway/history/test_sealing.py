@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from penstock.errors import ConfigError
-from penstock.gateway.history.sealing import FILE, MARK, OLD_SECRETS, SECRET, Sealer, load_sealer
+from penstock.gateway.history.sealing import FILE, MARK, OLD_SECRETS, SECRET, Sealer, load_sealer, secret_in
 
 DATA = b"the summary of a conversation"
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -121,6 +121,26 @@ def test_a_secret_file_that_others_can_read_is_made_private(tmp_path: Path) -> N
 def test_what_the_file_sealed_is_read_when_the_environment_has_a_secret(tmp_path: Path) -> None:
     sealed = load_sealer({}, tmp_path).seal("local", DATA)
     assert load_sealer({SECRET: "new"}, tmp_path).open("local", sealed) == DATA
+
+
+def test_the_first_stored_secret_seals_and_all_of_them_open(tmp_path: Path) -> None:
+    first, second = (Sealer(each).seal("local", DATA) for each in ("first", "second"))
+    stored = load_sealer({}, None, ["first", "second"])
+    assert stored.open("local", second) == DATA
+    assert Sealer("first").open("local", stored.seal("local", DATA)) == DATA
+    given = load_sealer({SECRET: "given"}, None, ["first", "second"])
+    assert given.open("local", first) == given.open("local", second) == DATA
+    assert Sealer("given").open("local", given.seal("local", DATA)) == DATA
+    assert not (tmp_path / FILE).exists()
+
+
+def test_the_secret_in_a_folder_is_read_for_another_store(tmp_path: Path) -> None:
+    assert secret_in(tmp_path) == ""
+    sealed = load_sealer({}, tmp_path).seal("local", DATA)
+    assert load_sealer({}, None, [secret_in(tmp_path)]).open("local", sealed) == DATA
+    (tmp_path / FILE).write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(ConfigError, match="not a text file"):
+        secret_in(tmp_path)
 
 
 def test_gateways_that_start_together_share_one_secret(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.http.paging import list_body, number, page_options
-from penstock.store.contract import StoredItem
+from penstock.store.records import StoredItem
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from penstock.gateway.telemetry.traces import (
     decode_trace,
     read_trace,
 )
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 from penstock.upstream.attempts import Attempt
 from tests.dialects.chat_streams import plan
 from tests.gateway.fake_upstreams import FakeSource, FakeUpstream

@@ -18,7 +18,7 @@ from penstock.protocol.events import Event
 from penstock.protocol.large_json import LONG_TEXT
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 from penstock.stream.accents import Accent, OpenResponses
 from penstock.stream.deltas import FinishDelta, FinishReason, TextDelta
 from penstock.stream.machine import ResponseStreamStateMachine

@@ -19,8 +19,9 @@ from penstock.gateway.turn.idempotency import (
     fingerprint_of,
     read_key,
 )
-from penstock.store.contract import LOCAL, Closed, Store
+from penstock.store.contract import Store
 from penstock.store.memory import MemoryStore
+from penstock.store.records import LOCAL, Closed
 from tests.store.builders import Clock, opened
 
 BODY = fingerprint_of(b"body")

@@ -16,8 +16,8 @@ from penstock.gateway.turn.requests import read_request
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
-from penstock.store.contract import LOCAL
 from penstock.store.keeper import CacheKeeper
+from penstock.store.records import LOCAL
 from tests.gateway.fake_channels import FakeHttpChannel
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.in_process import Json, call, with_gateway

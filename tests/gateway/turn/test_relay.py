@@ -21,7 +21,7 @@ from penstock.gateway.turn.verdict import Verdict
 from penstock.net.source import SourceCallbacks
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response, response_for
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import chunk as http_chunk
 from tests.client.server import send

@@ -14,7 +14,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN
 from penstock.gateway.turn.turn import Turn
-from penstock.store.contract import LOCAL
+from penstock.store.records import LOCAL
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.garbage import without_collector
 from tests.gateway.fake_upstreams import FakeUpstream

@@ -19,7 +19,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.services import Services
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_DISCONNECTED, SHUTTING_DOWN, StopReason
-from penstock.store.contract import LOCAL
+from penstock.store.records import LOCAL
 from tests.dialects.chat_streams import chunk
 from tests.gateway.fake_upstreams import Answer, FakeUpstream, answer
 from tests.gateway.in_process import Caller, Json, call, chain, with_gateway

@@ -17,6 +17,7 @@ from penstock.gateway.server import ListeningSockets, listen
 from penstock.gateway.settings import Settings
 from penstock.gateway.workers import supervisor as module
 from penstock.gateway.workers.supervisor import Stopped, supervise
+from penstock.store.sqlite.socket_bus import bus_folder
 from tests.client.server import in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.clients import TurnThread
@@ -99,6 +100,10 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_refused(tmp_path: Pa
         assert sums(running)["penstock_worker_crashes_total"] == 2
         assert running.stream("demo", "Hi").last["status"] == "completed"
         assert turns_counted(running) == count + 1
+        folder = bus_folder(tmp_path / "store.sqlite")
+        assert len([*folder.iterdir()]) == 4, "killed workers leave their sockets"
+        assert running.stop() == 0
+        assert not folder.exists()
 
 
 def wait_for_replacement(running: Running, pid: int) -> None:
@@ -174,6 +179,7 @@ def test_no_worker_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None
         opened.set()
         assert turn.answer().text == "ab"
         wait_for(lambda: not any(map(is_alive, workers)))
+        assert not bus_folder(tmp_path / "store.sqlite").exists()
 
 
 def test_one_worker_that_gets_sigterm_drains_while_another_takes_its_place(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import asyncio
 import json
 import math
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from playwright.sync_api import Page, expect
 
 from penstock.store.ledger import TurnRecord
 from penstock.store.sqlite.store import open_sqlite_store
+from tests.cli.running import penstock
 from tests.gateway.running import Running, gateway
 from tests.inspector.browser.conftest import Visits
 from tests.inspector.browser.visitors import PHONE, THEMES, Theme
@@ -40,18 +39,11 @@ def turns(site: Running) -> None:
     site.whole("demo", "Answer with 60 words.", max_output_tokens=16, store=False)
 
 
-def usage(site: Running, by: str, folder: Path, since: str = "24h") -> list[Json]:
+def usage(site: Running, by: str, since: str = "24h") -> list[Json]:
     """Return what `penstock usage` says."""
-    command = [sys.executable, "-m", "penstock", "usage", "--base-url", f"{site.url}/v1", "--json"]
-    done = subprocess.run(
-        [*command, "--by", by, "--since", since],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    result = penstock("usage", "--base-url", f"{site.url}/v1", "--json", "--by", by, "--since", since)
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def table(page: Page) -> dict[str, dict[str, int]]:
@@ -127,12 +119,10 @@ def month_of_turns() -> Iterator[TurnRecord]:
 
 
 @pytest.mark.parametrize("by", ["model", "key", "target"])
-def test_the_numbers_are_those_of_penstock_usage(
-    visit: Visits, site: Running, tmp_path: Path, by: str
-) -> None:
+def test_the_numbers_are_those_of_penstock_usage(visit: Visits, site: Running, by: str) -> None:
     page = visit().go(f"#/dashboard?by={by}", view="dashboard")
     shown = table(page)
-    expected = usage(site, by, tmp_path)
+    expected = usage(site, by)
     assert {name: row for name, row in shown.items() if name != "all"} == {
         each["group"][by]: {field: each[field] for field in FIELDS} for each in expected
     }
@@ -206,7 +196,7 @@ def test_a_new_gateway_gets_a_sentence(visit: Visits, tmp_path: Path) -> None:
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("period", ["24h", "7d", "30d"])
 def test_a_month_of_turns_is_shown_at_a_glance(
-    visit: Visits, busy: Running, tmp_path: Path, theme: Theme, period: str
+    visit: Visits, busy: Running, theme: Theme, period: str
 ) -> None:
     tab = visit(gateway=busy, theme=theme)
     page = tab.go(f"#/dashboard?range={period}", view="dashboard")
@@ -214,7 +204,7 @@ def test_a_month_of_turns_is_shown_at_a_glance(
     shown = table(page)
     assert set(shown) == {"all", "sonnet", "gpt-5.5", "qwen", "demo"}
     if period == "30d":
-        month = sum(each["turns"] for each in usage(busy, "model", tmp_path, since="31d"))
+        month = sum(each["turns"] for each in usage(busy, "model", since="31d"))
         assert 0.9 * month < shown["all"]["turns"] <= month
     assert tab.accessibility() == []
     tab.picture(f"dashboard-{period}-{theme}", whole=True)

@@ -211,7 +211,7 @@ def test_the_playground_is_accessible_and_fits_a_phone(visit: Visits, theme: The
         page = tab.go("#/playground", view="playground")
         assert tab.accessibility() == []
         tab.picture(f"playground-empty-{theme}-{page.viewport_size['width']}")  # type: ignore[index]
-        page.get_by_role("button", name="Breaks off without an end").click()
+        page.get_by_role("button", name="Fails in the middle").click()
         ended(page, "failed")
         page.get_by_role("option").last.click()
         assert tab.too_wide() == []

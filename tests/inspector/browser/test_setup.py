@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from penstock.connect.guides import GUIDES
+from tests.cli.running import penstock
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.inspector.browser.conftest import Visits
 from tests.inspector.browser.visitors import PHONE, THEMES, Theme
@@ -18,20 +18,20 @@ from tests.inspector.browser.visitors import PHONE, THEMES, Theme
 pytestmark = pytest.mark.page
 
 
-def connect(name: str, url: str, folder: Path) -> str:
+def connect(name: str, url: str) -> str:
     """Return what `penstock connect` prints."""
-    command = [sys.executable, "-m", "penstock", "connect", name, "--base-url", url, "--model", "demo"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout
+    result = penstock("connect", name, "--base-url", url, "--model", "demo")
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
-def test_every_client_has_the_text_of_penstock_connect(visit: Visits, site: Running, tmp_path: Path) -> None:
+def test_every_client_has_the_text_of_penstock_connect(visit: Visits, site: Running) -> None:
     page, url = visit().go("#/setup", view="setup"), f"{site.url}/v1"
     assert page.locator(".base-url code").inner_text() == url
     for name, guide in GUIDES.items():
         page.get_by_role("button", name=guide.title, exact=True).click()
         settings = page.get_by_role("region", name=f"Settings for {guide.title}", exact=True)
-        assert (settings.text_content() or "").strip("\n") == connect(name, url, tmp_path).strip("\n")
+        assert (settings.text_content() or "").strip("\n") == connect(name, url).strip("\n")
         assert f"client={name}" in page.url
 
 

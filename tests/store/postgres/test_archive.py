@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store import is_in_use, migrate_store, open_archive
-from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.ledger import TurnFilter
 from penstock.store.postgres.archive import PostgresArchive
 from penstock.store.postgres.schema import STEPS
-from tests.store.builders import closed, complete_turn, events, items, opened, trace
+from penstock.store.records import LOCAL, StoredConversation
+from tests.store.builders import closed, complete_turn, events, items, opened, read, trace
 from tests.store.ledger_records import NOON, ended, started
 from tests.store.postgres.databases import on_postgres, rows, worker_on
+from tests.store.workers import FAST, NotingHost
 
 
 async def fill(url: str) -> None:
@@ -100,6 +102,26 @@ async def test_a_store_is_in_use_while_a_worker_lives(url: str) -> None:
         assert await asyncio.to_thread(is_in_use, url)
     assert not await asyncio.to_thread(is_in_use, url)
     assert not is_in_use("postgresql://postgres@127.0.0.1:1/postgres")
+
+
+@on_postgres
+async def test_what_is_queued_in_a_restored_backup_ends_as_failed_after_the_command(url: str) -> None:
+    """The original gateways may have started it after the backup was made."""
+
+    def fail_queued() -> int:
+        with open_archive(url) as archive:
+            return archive.fail_queued()
+
+    async with worker_on(url) as store:
+        for id in ("resp_1", "resp_2"):
+            await store.open(replace(opened(id), is_background=True), patience=30)
+        assert await store.start("resp_2")
+    assert [await asyncio.to_thread(fail_queued) for _ in range(2)] == [1, 0]
+    async with worker_on(url, times=FAST) as store:
+        store.attach(host := NotingHost())
+        for id in ("resp_1", "resp_2"):
+            assert b'"worker_lost"' in (await read(store, id))[-1].data
+        assert not host.started
 
 
 @on_postgres

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.store.contract import LOCAL, StoredConversation
+from penstock.store.records import LOCAL, StoredConversation
 from tests.store.builders import closed, complete_turn, ids, item, items, opened
 from tests.store.postgres.databases import on_postgres, rows, worker_on
 

@@ -222,3 +222,16 @@ async def test_a_closed_pool_is_not_used(url: str) -> None:
         await pool.run(backend_id)
         await pool.aclose()
         assert await code_of(pool.run(backend_id)) == StoreError.CLOSED
+
+
+@on_postgres
+async def test_a_worker_that_is_stopped_in_a_transaction_loses_it_with_its_lease(url: str) -> None:
+    """It locks its turns, which nobody could take over."""
+
+    async def setting(connection: DatabaseConnection) -> str:
+        return str(await connection.fetchval("SHOW idle_in_transaction_session_timeout"))
+
+    for lease, longest in (("2.5", "2500ms"), ("60", "10s")):
+        for pooler in ("", "&pooler=transaction"):
+            async with pool_of(f"{url}?lease={lease}{pooler}") as pool:
+                assert await pool.transact(setting) == longest

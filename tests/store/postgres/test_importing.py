@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store import import_file, open_archive
-from penstock.store.contract import LOCAL, Imported, StoreArchive, StoredConversation, StoredItem
+from penstock.store.contract import StoreArchive
 from penstock.store.export import export_all
 from penstock.store.ledger import DIMENSIONS, Budget, KeyLimits, TurnFilter
+from penstock.store.records import LOCAL, Imported, StoredConversation, StoredItem
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.builders import NO_DELAYS, Clock, closed, complete_turn, events, item, opened, trace
 from tests.store.ledger_records import NOON, ended, started

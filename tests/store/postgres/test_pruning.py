@@ -8,11 +8,12 @@ from datetime import date
 from functools import partial
 from typing import TypeVar
 
-from penstock.store.contract import LOCAL, TIME_STEP, Pruned, Store, StoredConversation
+from penstock.store.contract import TIME_STEP, Store
 from penstock.store.postgres import pruning, workers
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.connections import DEADLINE, DatabasePool, Job
 from penstock.store.postgres.pruning import add_partition, add_partitions, drop_logs, partitions
+from penstock.store.records import LOCAL, Pruned, StoredConversation
 from tests.store.builders import Clock, closed, complete_turn, events, opened, read
 from tests.store.ledger_records import NOON
 from tests.store.postgres.databases import connection_to, on_postgres, pool_of, rows, worker_on

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL, Page, StoredConversation
 from penstock.store.postgres import queries
+from penstock.store.records import LOCAL, Page, StoredConversation
 from tests.store.builders import complete_turn, events, ids, item, items, opened, read
 from tests.store.postgres.databases import connection_to, on_postgres, worker_on
 

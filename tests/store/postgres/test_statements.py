@@ -8,10 +8,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from penstock.store.batch_writer import Outcome
-from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredConversation, Trace
 from penstock.store.postgres import changes, queries, workers
 from penstock.store.postgres.connections import DatabasePool
 from penstock.store.postgres.statements import Writing, day_of, write_parts
+from penstock.store.records import LOCAL, Closed, LoggedEvent, Opened, StoredConversation, Trace
 from penstock.store.turn_buffer import UnwrittenPart
 from tests.store.builders import closed, event, events, opened, trace
 from tests.store.postgres.databases import connection_to, on_postgres, pool_of, rows

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store import open_store
-from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.ledger import KeyLimits, TurnFilter
 from penstock.store.peers import PeerTimes
 from penstock.store.postgres.store import open_postgres_store
+from penstock.store.records import LOCAL, StoredConversation
 from penstock.store.shared import SharedStore
 from tests.store.builders import NO_DELAYS, closed, complete_turn, events, ids, opened, read
 from tests.store.ledger_records import NOON, ended, started

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.store.contract import LOCAL, StoredConversation
+from penstock.store.records import LOCAL, StoredConversation
 from tests.store.builders import complete_turn
 from tests.store.ledger_records import ended, started
 from tests.store.postgres.databases import on_postgres, worker_on

@@ -6,7 +6,8 @@ import asyncio
 
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL, HeldKey
+from penstock.store import import_secret
+from penstock.store.records import LOCAL, HeldKey
 from tests.store.builders import closed, events, opened, read
 from tests.store.postgres.databases import backend_of, on_postgres, rows, worker_on
 from tests.store.workers import FAST, NotingHost, stop_renewing, until
@@ -145,10 +146,25 @@ async def test_all_workers_get_the_same_secret(url: str) -> None:
     async with worker_on(url) as first, worker_on(url) as second:
         candidates = [(store, b"%d" % number) for number, store in enumerate([first, second] * 5)]
         found = await asyncio.gather(
-            *(backend_of(store).shared_secret("seal", candidate) for store, candidate in candidates)
+            *(backend_of(store).shared_secrets("seal", candidate) for store, candidate in candidates)
         )
-        assert len({*found}) == 1
-        assert await backend_of(first).shared_secret("other", b"x") == b"x"
+        assert len({secret for [secret] in found}) == 1
+        assert await backend_of(first).shared_secrets("other", b"x") == [b"x"]
+
+
+@on_postgres
+async def test_the_secret_of_an_imported_store_is_in_use_only_if_there_was_none(url: str) -> None:
+    async def add(name: str, secret: str, url: str) -> bool:
+        return await asyncio.to_thread(import_secret, name, secret, url)
+
+    async with worker_on(url) as store:
+        assert await add("seal", "of the file", url)
+        assert await store.shared_secrets("seal", "candidate") == ["of the file"]
+        for _ in range(2):
+            assert not await add("seal", "of another file", url)
+        assert await add("seal", "of the file", url)
+        assert await store.shared_secrets("seal", "candidate") == ["of the file", "of another file"]
+        assert await store.shared_secrets("sealed", "other") == ["other"]
 
 
 @on_postgres

@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, StoredConversation, StoredItem
 from penstock.store.postgres.connections import DatabasePool
+from penstock.store.records import LOCAL, StoredConversation, StoredItem
 from penstock.store.shared import SharedStore
 from tests.store.builders import closed, complete_turn, events, incompressible_text, opened, read, trace
 from tests.store.postgres.databases import kill_backends, on_postgres, rows, worker_on

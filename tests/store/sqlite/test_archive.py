@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, Pruned, StoredConversation
+from penstock.store.records import LOCAL, Pruned, StoredConversation
 from penstock.store.sqlite import archive
 from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.schema import STEPS

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.store.contract import LOCAL, RUNNING
+from penstock.store.records import LOCAL, RUNNING
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.builders import items, read
 from tests.store.sqlite.writer_process import response_of

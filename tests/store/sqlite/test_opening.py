@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, StoredConversation
+from penstock.store.records import LOCAL, StoredConversation
 from penstock.store.sqlite.file import FileLock
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.builders import (

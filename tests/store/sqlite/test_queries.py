@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.packing import ROW_BYTES
+from penstock.store.records import LOCAL, StoredConversation
 from penstock.store.sqlite import queries, statements
 from penstock.store.turn_buffer import UnwrittenPart
 from tests.store.builders import closed, done, event, events, item, items, opened, trace

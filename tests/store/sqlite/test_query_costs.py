@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.ledger import Budget, KeyLimits, TurnFilter
+from penstock.store.records import LOCAL, StoredConversation
 from penstock.store.sqlite import latencies, ledger, queries, statements, threads
 from penstock.store.sqlite.file import connect
 from penstock.store.sqlite.store import open_sqlite_store

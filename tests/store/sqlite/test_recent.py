@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import LOCAL, LoggedEvent, Trace
+from penstock.store.records import LOCAL, LoggedEvent, Trace
 from penstock.store.sqlite import writer
 from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.store import SqliteStore

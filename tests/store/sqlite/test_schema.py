@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, StoredConversation
+from penstock.store.records import LOCAL, StoredConversation
 from penstock.store.sqlite.schema import APPLICATION, STEPS, migrate
 from penstock.store.sqlite.store import SqliteStore
 from tests.store.builders import (

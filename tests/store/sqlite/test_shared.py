@@ -12,13 +12,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, LoggedEvent
+from penstock.store import open_archive
 from penstock.store.peers import PeerTimes
+from penstock.store.records import LOCAL, LoggedEvent
 from penstock.store.shared import SharedStore
 from penstock.store.sqlite.file import is_locked, reading_connection
 from penstock.store.sqlite.shared import hold_file, open_shared_sqlite_store
+from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.builders import NO_DELAYS, closed, event, events, items, opened, read
 from tests.store.sqlite.sharing_process import EVENTS, TIMES
 from tests.store.workers import NotingHost, until
@@ -198,6 +201,62 @@ def test_a_new_holder_ends_the_turns_of_earlier_workers(tmp_path: Path) -> None:
         lock = hold_file(path)
         asyncio.run(body())
         lock.release()
+
+
+def test_a_new_holder_leaves_what_had_not_started_to_its_workers(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    queued = replace(opened("resp_1", status="queued"), is_background=True)
+
+    async def leave_a_turn() -> None:
+        async with worker(path) as store:
+            await store.open(queued, patience=30)
+            await store.hand_over("resp_1")
+
+    async def check() -> None:
+        async with worker(path) as store, asyncio.timeout(30):
+            assert await status_of(store, "resp_1") == "queued"
+            store.attach(host := NotingHost())
+            await until(lambda: bool(host.started))
+            assert [turn.id for turn in host.started] == ["resp_1"]
+
+    async def check_alone() -> None:
+        store = await open_sqlite_store(path)
+        assert end_of([each async for each in store.events(LOCAL, "resp_1")]) == "gateway_restarted"
+        await store.aclose()
+
+    for body in (leave_a_turn, check):
+        lock = hold_file(path)
+        asyncio.run(body())
+        lock.release()
+    asyncio.run(check_alone())
+
+
+def test_what_is_queued_in_a_restored_backup_ends_as_failed_after_the_command(tmp_path: Path) -> None:
+    """The original gateway may have started it after the backup was made."""
+    path = tmp_path / "store.db"
+
+    async def leave_turns() -> None:
+        async with worker(path) as store:
+            for id, is_background in (("resp_1", True), ("resp_2", True), ("resp_3", False)):
+                await store.open(replace(opened(id), is_background=is_background), patience=30)
+            assert await store.start("resp_2")
+
+    async def check() -> None:
+        async with worker(path) as store:
+            store.attach(host := NotingHost())
+            for id in ("resp_1", "resp_2", "resp_3"):
+                assert end_of(await read(store, id)) == "gateway_restarted"
+            assert not host.started
+
+    lock = hold_file(path)
+    asyncio.run(leave_turns())
+    lock.release()
+    for count in (1, 0):
+        with open_archive(path) as archive:
+            assert archive.fail_queued() == count
+    lock = hold_file(path)
+    asyncio.run(check())
+    lock.release()
 
 
 # Busy files

@@ -38,8 +38,9 @@ def test_messages_arrive_in_order(folder: Path, loop: str) -> None:
         await until(lambda: len(received) == len(messages))
         assert received == messages
         await first.aclose()
+        assert [path.name for path in folder.iterdir()] == ["second"]
         await second.aclose()
-        assert list(folder.iterdir()) == []
+        assert not folder.exists(), "the last worker removes it"
 
     run_on(loop, run())
 
@@ -90,6 +91,43 @@ def test_a_folder_of_others_is_refused(folder: Path, tmp_path: Path) -> None:
     link.symlink_to(tmp_path)
     with pytest.raises(StoreError):
         clear_folder(link)
+
+
+def test_a_folder_that_vanishes_while_a_worker_starts_is_created_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last worker of a gateway that ends removes it, and the next gateway may be starting."""
+    lstat, calls = Path.lstat, 0
+
+    def lstat_while_it_vanishes(path: Path) -> os.stat_result:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            folder.rmdir()
+        found = lstat(path)
+        if calls == 2:  # before the socket is bound
+            folder.rmdir()
+        return found
+
+    async def run() -> None:
+        bus = SocketBus(folder)
+        monkeypatch.setattr(Path, "lstat", lstat_while_it_vanishes)
+        bus.listen("first", lambda _: None, ignore)
+        assert calls == 3
+        assert [path.name for path in folder.iterdir()] == ["first"]
+        assert folder.stat().st_mode & 0o077 == 0
+        await bus.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_worker_does_not_listen_in_a_folder_of_others(folder: Path) -> None:
+    async def run() -> None:
+        folder.chmod(0o777)
+        with pytest.raises(StoreError):
+            SocketBus(folder).listen("first", lambda _: None, ignore)
+
+    asyncio.run(run())
 
 
 def test_files_have_folders_of_their_own(tmp_path: Path) -> None:

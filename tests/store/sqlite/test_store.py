@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store.batch_writer import WriteLimits
-from penstock.store.contract import LOCAL, Opened, StoredConversation
+from penstock.store.records import LOCAL, Opened, StoredConversation
 from penstock.store.sqlite import statements
 from penstock.store.sqlite.statements import begin_turn
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from penstock.store.contract import LOCAL
+from penstock.store.records import LOCAL
 from penstock.store.sqlite.schema import STEPS, migrate
 from penstock.store.sqlite.store import SqliteStore
 from tests.store.builders import closed, complete_turn, opened

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from penstock.store.contract import HELD_KEY_SECONDS, LOCAL, HeldKey, Opened
+from penstock.store.records import HELD_KEY_SECONDS, LOCAL, HeldKey, Opened
 from penstock.store.sqlite import statements, workers
 from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing
 from penstock.store.sqlite.recent import append
@@ -217,8 +217,23 @@ def test_no_worker_is_known_when_a_file_is_opened(file: sqlite3.Connection) -> N
     workers.renew(file, "alice", LEASE)
     hold(file, "key", "alice", b"data")
     begin(file, opened("resp_1"))
+    statements.end_unfinished(file, NOW)
     workers.forget_all(file)
     assert tables(file) == {"workers": 0, "running": 0, "held_keys": 1}, "their requests may have run"
+
+
+def test_turns_that_had_not_started_are_kept_for_workers_that_open_the_file(file: sqlite3.Connection) -> None:
+    for id, is_started in (("resp_1", False), ("resp_2", True)):
+        begin(file, replace(opened(id), is_background=True))
+        assert not is_started or workers.start(file, f"token of {id}")
+    begin(file, opened("resp_3"))
+    assert statements.end_unfinished(file, NOW, keeps_queued=True) == 2
+    workers.forget_all(file)
+    workers.renew(file, "bob", LEASE)
+    assert not workers.has_orphans(file, "bob", only_started=True)
+    assert workers.claim_orphans(file, "bob", 9, only_started=True) == []
+    [orphan] = workers.claim_orphans(file, "bob", 9)
+    assert (orphan.turn.id, orphan.is_started) == ("resp_1", False)
 
 
 # Keys

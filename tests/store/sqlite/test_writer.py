@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.contract import LOCAL, Closed, Opened, StoredConversation
+from penstock.store.records import LOCAL, Closed, Opened, StoredConversation
 from penstock.store.sqlite.store import SqliteStore
 from tests.store.builders import closed, complete_turn, events, opened, read, trace
 from tests.store.sqlite.stores import lost_responses, stuck_disk, use_store

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 
-from penstock.store.contract import Closed, Opened
+from penstock.store.records import Closed, Opened
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.builders import done, event, item, items
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from enum import Enum
 
 from penstock.errors import StoreError
 from penstock.gateway.api.retrieve import accented, stream_response
@@ -14,8 +15,9 @@ from penstock.gateway.http.exchange import ClientRequest, Exchange
 from penstock.gateway.refusals import refusal_for
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared
-from penstock.gateway.turn.run import admit_turn, refuse_turn, run_turn
-from penstock.gateway.turn.stop_reasons import TAKEN_OVER
+from penstock.gateway.turn.run import admit_turn, leave_turn, refuse_turn, run_turn
+from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN, TAKEN_OVER
+from penstock.gateway.turn.turn import Turn
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode
@@ -82,25 +84,43 @@ async def _run(
     await run_accepted(gateway, prepared, exchange)
 
 
+class Start(Enum):
+    """Whether this worker runs a turn."""
+
+    OURS = "ours"
+    LOST = "lost"
+    """Another worker has taken it over."""
+    LEFT = "left"
+    """This worker stops, and another one starts it."""
+
+
 async def run_accepted(gateway: Gateway, prepared: Prepared, exchange: ClientRequest) -> None:
     """Run a turn that is in the store and in the ledger. Before its upstream is called, the store must know
     that it will be: if this worker dies, the turn must not be started again (decision 33)."""
-    is_ours = False
+    start = Start.LOST
     try:
-        is_ours = await _is_started(gateway, prepared.turn.id)
+        start = await _start(gateway, prepared.turn)
     finally:
-        if not is_ours:  # another worker has taken it over
+        if start is Start.LOST:
             prepared.turn.stop(TAKEN_OVER)
-        await run_turn(gateway, prepared, LogOutlet(prepared), exchange)
+        if start is Start.LEFT:
+            leave_turn(gateway, prepared)
+        else:
+            await run_turn(gateway, prepared, LogOutlet(prepared), exchange)
 
 
-async def _is_started(gateway: Gateway, id: str) -> bool:
-    """Record the start of a turn; wait for the store if it cannot be reached, unless the gateway stops."""
-    while not gateway.is_draining:
+async def _start(gateway: Gateway, turn: Turn) -> Start:
+    """Record the start of a turn, and wait for the store if it cannot be reached. A worker that stops starts
+    nothing more, unless nobody else can. A turn that was stopped calls no upstream."""
+    while True:
+        is_wanted = turn.stopped in (None, SHUTTING_DOWN)
+        if gateway.is_draining and is_wanted and await gateway.store.hand_over(turn.id):
+            return Start.LEFT
+        if turn.stopped is not None:
+            return Start.OURS
         with suppress(StoreError):
-            return await gateway.store.start(id)
+            return Start.OURS if await gateway.store.start(turn.id) else Start.LOST
         await asyncio.sleep(_RETRY)
-    return True
 
 
 _RETRY = 1.0

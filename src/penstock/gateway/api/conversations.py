@@ -23,7 +23,7 @@ from penstock.protocol.chat_requests import refuse_chat_items
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.wire import Wire, read
-from penstock.store.contract import StoredConversation, StoredItem
+from penstock.store.records import StoredConversation, StoredItem
 
 _MOST_ITEMS = 20
 """How many items can be added at once; OpenAI's limit, when a conversation is created and later."""

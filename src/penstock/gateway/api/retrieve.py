@@ -26,8 +26,9 @@ from penstock.protocol.items import ReasoningItem
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode
 from penstock.sse import DONE
-from penstock.store.contract import RUNNING, Store, StoredItem, StoredResponse
+from penstock.store.contract import Store
 from penstock.store.keeper import not_durable
+from penstock.store.records import RUNNING, StoredItem, StoredResponse
 from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.permissions import ORDER, Permissions, includes
 from penstock.stream.recovery import INTERRUPTIONS, current_snapshot

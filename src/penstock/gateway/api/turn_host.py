@@ -21,7 +21,7 @@ from penstock.gateway.turn.stop_reasons import CANCELLED, TAKEN_OVER
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import parse, read
-from penstock.store.contract import LOCAL, Opened
+from penstock.store.records import LOCAL, Opened
 
 
 class GatewayTurnHost:
@@ -29,6 +29,10 @@ class GatewayTurnHost:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+
+    @property
+    def is_draining(self) -> bool:
+        return self._gateway.is_draining
 
     def cancel(self, tenant: str, id: str) -> None:
         if (turn := self._gateway.turns.find(tenant, id)) is not None:
@@ -42,12 +46,12 @@ class GatewayTurnHost:
         self._gateway.followers.follow_elsewhere((tenant, id), is_followed)
 
     async def start(self, turn: Opened, last_sequence: int) -> bool:
-        return await _start(self._gateway, turn, last_sequence)
+        return not self.is_draining and await _start(self._gateway, turn, last_sequence)
 
 
 async def _start(gateway: Gateway, turn: Opened, last_sequence: int) -> bool:
-    """Run a background turn that was accepted by a worker that died before it called an upstream. Return
-    False if that is not possible."""
+    """Run a background turn that was accepted by a worker that died, or stopped, before it called an
+    upstream. Return False if that is not possible."""
     exchange = ClientRequest(ClientlessChannel(f"accent={turn.accent}"))
     try:
         key = _key_of(gateway, turn.tenant)
@@ -82,6 +86,6 @@ def _key_of(gateway: Gateway, tenant: str) -> ClientKey | None:
     """Return the key with the name of a tenant; raise `RequestRefused` if there is none any more."""
     keys = gateway.services.settings.keys
     key = next((each for each in keys if each.name == tenant), None)
-    if (key is None) != (tenant == LOCAL and not keys) or gateway.is_draining:
+    if (key is None) != (tenant == LOCAL and not keys):
         raise RequestRefused(401, "authentication_error", "the key of this turn was removed")
     return key

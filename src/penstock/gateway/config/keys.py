@@ -17,8 +17,8 @@ from penstock.gateway.config.values import (
     whole_number,
 )
 from penstock.gateway.settings import EVERY, ClientKey
-from penstock.store.contract import LOCAL
 from penstock.store.ledger import Budget, KeyLimits, Unit
+from penstock.store.records import LOCAL
 from penstock.stream.accents import ACCENTS
 
 RATES = ("requests_per_minute", "tokens_per_minute", "concurrent_turns")

@@ -38,8 +38,9 @@ from penstock.protocol.items import (
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.tools import public_tools
 from penstock.protocol.wire import encode, parse, read, to_builtins
-from penstock.store.contract import Store, StoredItem
+from penstock.store.contract import Store
 from penstock.store.reasoning_memory import ReasoningSource, restore_known_reasoning
+from penstock.store.records import StoredItem
 from penstock.stream.accents import without_slug
 
 _LONGEST_ID = 64

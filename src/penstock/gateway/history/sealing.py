@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from hmac import digest
 from pathlib import Path
@@ -23,6 +23,8 @@ SECRET = "PENSTOCK_SECRET"
 OLD_SECRETS = "PENSTOCK_OLD_SECRETS"
 FILE = "penstock.secret"
 """The file next to the store that is used if no secret is set."""
+SHARED_NAME = "sealing"
+"""The name of the secret that workers share in their database."""
 
 MARK = "pkc1."
 """Version 1. Another version has another mark and cannot be opened."""
@@ -69,25 +71,41 @@ def _cipher(key: bytes) -> AESGCM:
     return AESGCM(key)
 
 
-def load_sealer(environment: Mapping[str, str], folder: Path | None, stored: str = "") -> Sealer:
-    """Return a sealer with the secret from the environment, else `stored`, which workers share in their
-    database, else from the file in `folder`, else a temporary one for this process.
+def load_sealer(environment: Mapping[str, str], folder: Path | None, stored: Sequence[str] = ()) -> Sealer:
+    """Return a sealer with the secret from the environment, else the first of `stored`, which workers share
+    in their database, else from the file in `folder`, else a temporary one for this process.
 
-    If the environment has a secret, text that was sealed with another one can still be opened.
+    Text that was sealed with another of these secrets can still be opened, also if the environment has one.
     """
     old = [each for part in environment.get(OLD_SECRETS, "").split(",") if (each := part.strip())]
     file = None if folder is None else folder / FILE
     try:
         if given := environment.get(SECRET, "").strip():
-            before = _read_secret(file) if file is not None and file.exists() else stored
-            return Sealer(given, [*old, before] if before else old)
-        return Sealer(stored or (new_secret() if file is None else _read_or_create(file)), old)
+            before = [_read_secret(file)] if file is not None and file.exists() else stored
+            return Sealer(given, [*old, *before])
+        first, *others = stored or [new_secret() if file is None else _read_or_create(file)]
+        return Sealer(first, [*old, *others])
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a text file"
-        message = (
-            f"the secret cannot be stored in this file: {why}; set the environment variable {SECRET} instead"
-        )
-        raise ConfigError(str(file), 0, message) from None
+        raise ConfigError(
+            str(file),
+            0,
+            f"the secret cannot be stored in this file: {_reason(error)}; set the environment variable "
+            f"{SECRET} instead",
+        ) from None
+
+
+def secret_in(folder: Path) -> str:
+    """Return the secret that gateways with a store in this folder have used; empty if there is no file with
+    it. Raise `ConfigError` if the file cannot be read."""
+    file = folder / FILE
+    try:
+        return _read_secret(file) if file.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(file), 0, f"the secret cannot be read: {_reason(error)}") from None
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else "it is not a text file"
 
 
 def new_secret() -> str:

@@ -20,7 +20,7 @@ from penstock.gateway.config.key_edits import key_entry
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import ClientKey, Settings
 from penstock.net.urls import is_loopback
-from penstock.store.contract import LOCAL
+from penstock.store.records import LOCAL
 
 KEY = re.compile(r"pk_[A-Za-z0-9_-]{43}")
 """The format of our keys. A token in this format is never sent to an upstream, known or not."""

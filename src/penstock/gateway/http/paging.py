@@ -8,7 +8,7 @@ from typing import TypedDict
 import msgspec
 
 from penstock.gateway.errors import RequestRefused
-from penstock.store.contract import StoredItem
+from penstock.store.records import StoredItem
 
 _MOST = 100
 _LONGEST = 18

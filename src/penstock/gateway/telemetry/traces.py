@@ -24,7 +24,7 @@ from penstock.gateway.refusals import code_of
 from penstock.gateway.turn.compaction import CompactingUpstream
 from penstock.protocol.tools import SECRETS
 from penstock.protocol.wire import encode
-from penstock.store.contract import Trace
+from penstock.store.records import Trace
 
 if TYPE_CHECKING:
     from penstock.net.source import UpstreamSource

@@ -27,7 +27,8 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import MIB
 from penstock.gateway.turn.stop_reasons import CLIENT_DISCONNECTED, CLIENT_STALLED
 from penstock.store import bounded_memory
-from penstock.store.contract import HeldKey, Store, StoredResponse
+from penstock.store.contract import Store
+from penstock.store.records import HeldKey, StoredResponse
 from penstock.stream.recovery import INTERRUPTIONS
 
 HEADER = "idempotency-key"

@@ -38,10 +38,10 @@ from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item
 from penstock.protocol.response import Response, response_for
 from penstock.protocol.wire import encode
-from penstock.store.contract import Opened
 from penstock.store.keeper import CacheKeeper, Keeper, StoreKeeper
 from penstock.store.ledger import TurnRecord
 from penstock.store.reasoning_memory import context_of
+from penstock.store.records import Opened
 from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.upstream.affinity import conversation_names, origin_first, response_name

@@ -9,7 +9,7 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import ClientRequest
 from penstock.gateway.refusals import refusal, refusal_for
-from penstock.gateway.telemetry.logs import log_fault, log_verdict
+from penstock.gateway.telemetry.logs import log, log_fault, log_verdict
 from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.outlets import LiveOutlet, Outlet
 from penstock.gateway.turn.prepare import Prepared
@@ -89,6 +89,13 @@ def refuse_turn(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -
     verdict.status, verdict.code = refused.status, refused.code
     conclude(verdict, prepared.machine.snapshot, prepared.watch)
     close_turn(gateway, prepared)
+
+
+def leave_turn(gateway: Gateway, prepared: Prepared) -> None:
+    """Remove a turn that another worker will start. Its record in the ledger stays open until then."""
+    gateway.turns.remove(prepared.turn)
+    fields = {"event": "store", "code": "handed_over", "response_id": prepared.turn.id}
+    log.info("a background response that had not started is left to another worker", extra={"fields": fields})
 
 
 def close_turn(gateway: Gateway, prepared: Prepared) -> None:

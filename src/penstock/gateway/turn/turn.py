@@ -219,6 +219,11 @@ class Turn:
                 self._task.cancel()
 
     @property
+    def stopped(self) -> StopReason | None:
+        """Why the turn was stopped from outside."""
+        return self._stopped
+
+    @property
     def snapshot(self) -> Response:
         """The current state of the response."""
         return self._pipeline.snapshot

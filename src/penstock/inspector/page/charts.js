@@ -1,7 +1,7 @@
-// Charts in SVG: stacked bars, stacked areas and lines over time, ranked bars, and sparklines.
-//
-// Nothing depends on colour alone: fills have patterns, lines have dashes and a name at their end, and every
-// chart has its numbers as a table.
+/** Charts in SVG: stacked bars, stacked areas and lines over time, ranked bars, and sparklines.
+ *
+ * Nothing depends on colour alone: fills have patterns, lines have dashes and marks, and every chart has its numbers as a
+ * table. */
 
 import { h, replace, svg } from "./dom.js";
 import { BUCKET_SECONDS, bucketName, dayLabel, dayTicks, logarithmicTicks, timeLabel, timeTicks, valueTicks } from "./axis.js";
@@ -29,7 +29,8 @@ export function timeChart(options) {
 
 class TimeChart {
   constructor({ title, note = "", summary = "", kind, times, bucket, series, format, scale = "linear", unit = "", height = 180,
-    isWhole = false, empty = "Nothing in this time.", tickFormat = (value) => withoutZeros(format(value)), className = "panel" }) {
+    isWhole = false, empty = "Nothing in this time.", tickFormat = (value) => withoutZeros(format(value)),
+      className = "panel" }) {
     Object.assign(this, { title, kind, times, bucket, format, tickFormat, scale, unit, height, isWhole });
     this.id = `chart-${++charts}`;
     this.series = series.slice(0, MOST_SERIES).map((each, index) => ({ ...each, index: each.look ?? index, isHidden: false }));
@@ -49,7 +50,8 @@ class TimeChart {
       : [h("p", { class: "chart-empty" }, empty)];
     this.element = h("figure", { class: `chart ${className}`, "aria-labelledby": `${this.id}-title` },
       h("figcaption", { class: "chart-caption" },
-        h(className === "panel" ? "h2" : "h3", { class: "chart-title", id: `${this.id}-title` }, title), summary ? h("span", { class: "chart-summary" }, summary) : null,
+        h(className === "panel" ? "h2" : "h3", { class: "chart-title", id: `${this.id}-title` }, title),
+          summary ? h("span", { class: "chart-summary" }, summary) : null,
         note ? h("p", { class: "chart-note" }, note) : null),
       body);
     if (hasValues) this.#watchWidth();
@@ -66,7 +68,7 @@ class TimeChart {
     }).observe(this.plot);
   }
 
-  // Drawing
+  /* Drawing */
 
   get #shown() {
     return this.series.filter((each) => !each.isHidden);
@@ -87,7 +89,9 @@ class TimeChart {
     const count = Math.max(2, Math.floor((this.height - MARGIN.top - MARGIN.bottom) / 30));
     if (this.scale === "log") {
       const positive = values.filter((value) => value > 0);
-      this.ticks = positive.length ? logarithmicTicks(Math.min(...positive), Math.max(...positive), count, { isDuration: this.unit === "duration" }) : [1, 10];
+      this.ticks = positive.length
+        ? logarithmicTicks(Math.min(...positive), Math.max(...positive), count, { isDuration: this.unit === "duration" })
+        : [1, 10];
     } else {
       const sums = this.times.map((_, at) => shown.reduce((sum, each) => sum + (each.values[at] ?? 0), 0));
       const most = this.kind === "lines" ? Math.max(0, ...values) : Math.max(0, ...sums);
@@ -116,7 +120,7 @@ class TimeChart {
   }
 
   #valueAxis() {
-    return svg("g", {}, this.ticks.map((tick) => {
+    return svg("g", null, this.ticks.map((tick) => {
       const y = Math.round(this.#y(tick)) + 0.5;
       const label = svg("text", { class: "chart-tick", x: MARGIN.left - 8, y: y + 3.5, "text-anchor": "end" });
       label.textContent = this.tickFormat(tick);
@@ -128,7 +132,7 @@ class TimeChart {
     const count = Math.max(2, Math.floor((this.width - MARGIN.left) / TICK_WIDTH));
     const isDaily = this.bucket === "day";
     const ticks = isDaily ? dayTicks(this.times, count) : timeTicks(this.since, this.until, count);
-    return svg("g", {}, ticks.map((at) => {
+    return svg("g", null, ticks.map((at) => {
       const x = isDaily ? this.#x(at + BUCKET_SECONDS.day / 2) : this.#x(at);
       if (x < MARGIN.left - 1 || x > this.width - 20) return [];
       const label = svg("text", { class: "chart-tick", x, y: this.height - 6, "text-anchor": "middle" });
@@ -139,7 +143,7 @@ class TimeChart {
   }
 
   #patterns() {
-    return svg("defs", {}, this.#shown.map(({ index }) => pattern(`${this.id}-fill-${index}`, index)));
+    return svg("defs", null, this.#shown.map(({ index }) => pattern(`${this.id}-fill-${index}`, index)));
   }
 
   #fill(index) {
@@ -149,7 +153,7 @@ class TimeChart {
   #bars() {
     const gap = this.step > 10 ? 2 : this.step > 4 ? 1 : 0;
     const width = Math.max(1, Math.min(48, this.step - gap));
-    return svg("g", {}, this.times.map((_, at) => {
+    return svg("g", null, this.times.map((_, at) => {
       let sum = 0;
       const x = this.#middle(at) - width / 2;
       return this.#shown.map(({ index, values }) => {
@@ -164,7 +168,7 @@ class TimeChart {
 
   #areas() {
     const sums = this.times.map(() => 0);
-    return svg("g", {}, this.#shown.map(({ index, values }) => {
+    return svg("g", null, this.#shown.map(({ index, values }) => {
       const below = sums.map((sum, at) => [this.#middle(at), this.#y(sum)]);
       values.forEach((value, at) => { sums[at] += value ?? 0; });
       const above = sums.map((sum, at) => [this.#middle(at), this.#y(sum)]);
@@ -176,7 +180,7 @@ class TimeChart {
   }
 
   #lines() {
-    return svg("g", {}, this.#shown.map(({ index, values }) => {
+    return svg("g", null, this.#shown.map(({ index, values }) => {
       const points = values.map((value, at) => (value === null ? null : [this.#middle(at), this.#y(value)]));
       const single = points.filter((point, at) => point && (points.length <= 48 || (!points[at - 1] && !points[at + 1])));
       return [
@@ -186,7 +190,7 @@ class TimeChart {
     }).flat());
   }
 
-  // Legend and table
+  /* Legend and table */
 
   #legend() {
     return h("ul", { class: "chart-legend", "aria-label": "Show or hide" }, this.series.map((each) => {
@@ -197,7 +201,7 @@ class TimeChart {
         this.#draw();
       } }, this.#swatch(each.index), h("span", { class: "chart-name" }, each.name),
       each.total === undefined ? null : h("span", { class: "chart-total" }, this.format(each.total)));
-      return h("li", {}, button);
+      return h("li", null, button);
     }));
   }
 
@@ -209,17 +213,19 @@ class TimeChart {
     const details = h("details", { class: "chart-table", ontoggle: () => {
       if (!details.open || details.querySelector("table")) return;
       details.append(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${this.title} as a table` },
-        h("table", {},
-          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Time"), this.series.map((each) => h("th", { scope: "col", class: "number" }, each.name)))),
-          h("tbody", {}, this.times.map((at, row) => (this.series.some((each) => each.values[row])
-            ? h("tr", {}, h("th", { scope: "row" }, bucketName(at, this.bucket)),
-              this.series.map((each) => h("td", { class: "number" }, each.values[row] === null ? "–" : this.format(each.values[row]))))
+        h("table", null,
+          h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"),
+            this.series.map((each) => h("th", { scope: "col", class: "number" }, each.name)))),
+          h("tbody", null, this.times.map((at, row) => (this.series.some((each) => each.values[row])
+            ? h("tr", null, h("th", { scope: "row" }, bucketName(at, this.bucket)),
+              this.series.map((each) => h("td", { class: "number" },
+                each.values[row] === null ? "–" : this.format(each.values[row]))))
             : null)))))); 
-    } }, h("summary", {}, "Numbers as a table"));
+    } }, h("summary", null, "Numbers as a table"));
     return details;
   }
 
-  // The read-out
+  /* The read-out */
 
   #point(event) {
     const box = this.plot.getBoundingClientRect();
@@ -247,7 +253,8 @@ class TimeChart {
     const x = this.#middle(index);
     this.guide.setAttribute("x1", x);
     this.guide.setAttribute("x2", x);
-    const rows = this.#shown.map((each) => ({ ...each, text: each.values[index] === null ? "–" : this.format(each.values[index] ?? 0) }));
+    const rows = this.#shown.map((each) => ({ ...each,
+      text: each.values[index] === null ? "–" : this.format(each.values[index] ?? 0) }));
     const name = bucketName(this.times[index], this.bucket);
     this.plot.setAttribute("aria-valuenow", String(index));
     this.plot.setAttribute("aria-valuetext", `${name}: ${rows.map((row) => `${row.name} ${row.text}`).join(", ")}`);
@@ -280,7 +287,7 @@ function runs(points) {
   return found.filter((run) => run.length > 1);
 }
 
-// Marks: each series has its own pattern and its own shape
+/* Marks: each series has its own pattern and its own shape */
 
 function pattern(id, index) {
   const element = svg("pattern", { id, width: 8, height: 8, class: `series-${index}` },
@@ -321,7 +328,7 @@ export function swatch(index, kind = "fill") {
   }
   const id = `swatch-${++charts}`;
   return svg("svg", { class: `swatch series-${index}`, width: 12, height: 12, "aria-hidden": "true" },
-    svg("defs", {}, pattern(id, index)), svg("rect", { width: 12, height: 12, fill: `url(#${id})` }));
+    svg("defs", null, pattern(id, index)), svg("rect", { width: 12, height: 12, fill: `url(#${id})` }));
 }
 
 /** Return rows with a bar each, longest first: `rows`: `[{name, value, text}]`, where `name` is text or a node. */
@@ -334,7 +341,7 @@ export function rankedBars({ title, rows, empty }, ...more) {
       ? h("ol", { class: "ranked" }, rows.map((row) => {
         const bar = h("span", { class: "ranked-bar", "aria-hidden": "true" });
         bar.style.setProperty("inline-size", `${(100 * row.value) / most}%`);
-        return h("li", {}, h("span", { class: "ranked-name" }, row.name), h("span", { class: "ranked-value" }, row.text),
+        return h("li", null, h("span", { class: "ranked-name" }, row.name), h("span", { class: "ranked-value" }, row.text),
           h("span", { class: "ranked-track" }, bar));
       }))
       : h("p", { class: "chart-empty" }, empty),
@@ -357,8 +364,10 @@ export function sparkline(values, index = 0) {
   const most = Math.max(1e-9, ...values.map((value) => value ?? 0));
   const [width, height] = [120, 28];
   const points = values.map((value, at) => (value === null ? null
-    : [values.length > 1 ? 1 + (at * (width - 2)) / (values.length - 1) : width / 2, height - 2 - ((height - 4) * value) / most]));
-  return svg("svg", { class: `sparkline series-${index}`, viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    : [values.length > 1 ? 1 + (at * (width - 2)) / (values.length - 1) : width / 2,
+      height - 2 - ((height - 4) * value) / most]));
+  return svg("svg", { class: `sparkline series-${index}`, viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none",
+    "aria-hidden": "true" },
     runs(points).map((run) => [
       svg("path", { d: `${path(run)}L${run.at(-1)[0]},${height}L${run[0][0]},${height}Z`, class: "sparkline-area" }),
       svg("path", { d: path(run), class: "chart-line" }),

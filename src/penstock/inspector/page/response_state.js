@@ -1,6 +1,7 @@
 /** What is known of a response while its events arrive: status, error, usage and the items that are done. */
 
-const ENDS = { "response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed", "response.cancelled": "cancelled" };
+const ENDS = { "response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed",
+  "response.cancelled": "cancelled" };
 
 /** Indexes come from the stream: a large one must not make a large list. */
 const MOST_ITEMS = 10_000;
@@ -37,7 +38,8 @@ export class ResponseState {
   }
 
   #set(index, item) {
-    if (Number.isInteger(index) && index >= 0 && index < MOST_ITEMS && item !== null && typeof item === "object") this.items[index] = item;
+    if (Number.isInteger(index) && index >= 0 && index < MOST_ITEMS && item !== null
+      && typeof item === "object") this.items[index] = item;
   }
 }
 
@@ -60,7 +62,8 @@ export function openCalls(items) {
 /** Return the item with which a client returns the result of a call. */
 export function resultItem(call, text) {
   const item = { type: OUTPUTS[call.type], call_id: call.call_id };
-  if (call.type === "shell_call") return { ...item, output: [{ stdout: text, stderr: "", outcome: { type: "exit", exit_code: 0 } }] };
+  if (call.type === "shell_call") return { ...item,
+    output: [{ stdout: text, stderr: "", outcome: { type: "exit", exit_code: 0 } }] };
   if (call.type === "apply_patch_call") return { ...item, status: "completed", output: text };
   return { ...item, output: text };
 }

@@ -16,14 +16,16 @@ export class StreamPanel {
   constructor({ turn, frames = new Map(), breaks = new Map(), label = "Timeline" }) {
     this.frames = frames;
     const drawing = h("div", { class: "timeline panel" });
-    this.timeline = new Timeline(drawing, turn, { label, onSelect: (index, _sequence, isChosen) => this.list.select(index, isChosen) });
+    this.timeline = new Timeline(drawing, turn,
+      { label, onSelect: (index, _sequence, isChosen) => this.list.select(index, isChosen) });
     this.list = new EventList(this.timeline.model, {
       load: (sequence) => this.#event(sequence),
       onSelect: (index) => this.timeline.select(index),
       textOf: (index) => excerpt(this.frames.get(this.timeline.model.sequence[index])),
       rulesOf: (index) => breaks.get(index) ?? [],
     });
-    this.element = h("div", { class: turn.timed === false ? "stream-panel is-untimed" : "stream-panel" }, drawing, this.list.element);
+    this.element = h("div", { class: turn.timed === false ? "stream-panel is-untimed" : "stream-panel" }, drawing,
+      this.list.element);
   }
 
   /** Add an event that has just arrived: parsed, and its data as text. */

@@ -14,8 +14,15 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.errors import StoreError
-from penstock.store.contract import (
-    TIME_STEP,
+from penstock.store.contract import TIME_STEP
+from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
+from penstock.store.postgres import ledger, pruning, queries, workers
+from penstock.store.postgres.address import address_of
+from penstock.store.postgres.connections import DatabaseConnection, DatabasePool, Job
+from penstock.store.postgres.schema import STEPS, Step, check, migrate_database
+from penstock.store.postgres.statements import OUTPUT
+from penstock.store.postgres.text import original, storable
+from penstock.store.records import (
     ArchivedConversation,
     ArchiveStats,
     LoggedEvent,
@@ -25,13 +32,6 @@ from penstock.store.contract import (
     StoredResponse,
     Trace,
 )
-from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
-from penstock.store.postgres import ledger, pruning, queries
-from penstock.store.postgres.address import address_of
-from penstock.store.postgres.connections import DatabaseConnection, DatabasePool, Job
-from penstock.store.postgres.schema import STEPS, Step, check, migrate_database
-from penstock.store.postgres.statements import OUTPUT
-from penstock.store.postgres.text import original, storable
 
 T = TypeVar("T")
 
@@ -206,6 +206,9 @@ class PostgresArchive:
 
     def stats(self) -> ArchiveStats:
         return self._run(_stats)
+
+    def fail_queued(self) -> int:
+        return self._use(lambda pool: pool.transact(workers.fail_queued, seconds=_SECONDS))
 
     def count_expired(self, *, older_than: float) -> Pruned:
         return self._run(partial(pruning.count_expired, older_than=older_than))

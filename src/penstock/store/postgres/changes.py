@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.store.contract import StoredConversation, StoredItem
 from penstock.store.packing import pack_document
 from penstock.store.postgres.connections import DatabaseConnection
 from penstock.store.postgres.text import indexable, storable
+from penstock.store.records import StoredConversation, StoredItem
 
 # Deleting and remembering
 

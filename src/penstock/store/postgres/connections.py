@@ -27,16 +27,13 @@ _SETTINGS = {
     "application_name": "penstock",
     "statement_timeout": "60s",
     "lock_timeout": "5s",
-    # A worker that is stopped in the middle of a transaction must not hold its locks for ever.
-    "idle_in_transaction_session_timeout": "10s",
     # A query whose caller has given up must not run to its end.
     "client_connection_check_interval": "2s",
     # Compiling would take longer than these statements.
     "jit": "off",
 }
-_LOCAL_SETTINGS = "".join(
-    f"; SET LOCAL {name} = '{value}'" for name, value in _SETTINGS.items() if name != "application_name"
-)
+_LONGEST_IDLE = 10.0
+"""Seconds that a transaction may wait for its worker, if its lease is not shorter."""
 
 T = TypeVar("T")
 
@@ -66,6 +63,19 @@ class DatabaseConnection(Protocol):
 Job = Callable[[DatabaseConnection], Awaitable[T]]
 
 
+def _settings(address: DatabaseAddress) -> dict[str, str]:
+    # A worker that is stopped in a transaction must not keep others from taking its turns over.
+    idle = min(_LONGEST_IDLE, address.lease)
+    return {**_SETTINGS, "idle_in_transaction_session_timeout": f"{idle * 1000:.0f}ms"}
+
+
+def _local_settings(address: DatabaseAddress) -> str:
+    settings = _settings(address).items()
+    return "".join(
+        f"; SET LOCAL {name} = '{value}'" for name, value in settings if name != "application_name"
+    )
+
+
 async def connect(url: str, address: DatabaseAddress) -> DatabaseConnection:
     """Connect to one of the URLs of an address; raise `StoreError` or what asyncpg raises."""
     is_pooled = address.pooler == "transaction" and url == address.url
@@ -74,7 +84,7 @@ async def connect(url: str, address: DatabaseAddress) -> DatabaseConnection:
         connection: DatabaseConnection = await asyncpg.connect(
             url,
             timeout=_CONNECT_TIMEOUT,
-            server_settings={"application_name": "penstock"} if is_pooled else _SETTINGS,
+            server_settings={"application_name": "penstock"} if is_pooled else _settings(address),
             statement_cache_size=0 if is_pooled else 100,
         )
     except ValueError:
@@ -105,7 +115,7 @@ class DatabasePool:
         self._is_closed = False
         self._is_pooled = address.pooler == "transaction"
         # A pooler of transactions does not keep settings between them.
-        self._begin = "BEGIN" + (_LOCAL_SETTINGS if self._is_pooled else "")
+        self._begin = "BEGIN" + (_local_settings(address) if self._is_pooled else "")
 
     async def run(self, job: Job[T], *, seconds: float = DEADLINE) -> T:
         """Run one statement and return its result. It is repeated on a new connection if an idle one was

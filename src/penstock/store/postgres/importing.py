@@ -9,30 +9,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from itertools import groupby
 from typing import Protocol, TypeVar
 
-from penstock.store.contract import (
-    RUNNING,
-    ArchivedConversation,
-    Closed,
-    Imported,
-    Opened,
-    StoreArchive,
-    StoredResponse,
-)
+from penstock.store.contract import StoreArchive
 from penstock.store.interrupted import end_interrupted
 from penstock.store.ledger import INTERRUPTED, TurnFilter, TurnRecord
 from penstock.store.ledger_tables import interrupted
-from penstock.store.postgres import changes, ledger, pruning
+from penstock.store.postgres import changes, ledger, pruning, workers
 from penstock.store.postgres.address import address_of
 from penstock.store.postgres.archive import LoopThread
 from penstock.store.postgres.connections import DatabaseConnection, DatabasePool, Job
 from penstock.store.postgres.schema import migrate_database
 from penstock.store.postgres.statements import Writing, day_of, write_parts
 from penstock.store.postgres.text import storable
+from penstock.store.records import (
+    RUNNING,
+    ArchivedConversation,
+    Closed,
+    Imported,
+    Opened,
+    StoredResponse,
+)
 from penstock.store.turn_buffer import UnwrittenPart
 
 T = TypeVar("T")
@@ -75,16 +76,30 @@ def import_store(
     source: ImportSource, url: str, progress: Callable[[Imported], None] = lambda _: None
 ) -> Imported:
     """Move an open archive into a database; raise `StoreError` if that is not possible."""
+    with _transactions_on(url) as transact:
+        return _Importer(source, transact, progress).run()
+
+
+def add_secret_to(url: str, name: str, secret: bytes) -> bool:
+    """Add a secret to a database; return whether it is the one in use. Raise `StoreError` if that is not
+    possible."""
+    with _transactions_on(url) as transact:
+        return transact(partial(workers.add_secret, name=name, secret=secret))
+
+
+@contextmanager
+def _transactions_on(url: str) -> Iterator[_Transact]:
+    """Yield a function that runs a job in a transaction; the tables are created first."""
     address = address_of(url)
     thread = LoopThread()
     pool = DatabasePool(address)
+
+    def transact(job: Job[T]) -> T:
+        return thread.run(pool.transact(job, seconds=_SECONDS))
+
     try:
         thread.run(migrate_database(address))
-
-        def transact(job: Job[T]) -> T:
-            return thread.run(pool.transact(job, seconds=_SECONDS))
-
-        return _Importer(source, transact, progress).run()
+        yield transact
     finally:
         thread.run(pool.aclose())
         thread.close()

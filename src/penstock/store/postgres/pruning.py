@@ -15,11 +15,12 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.errors import StoreError
-from penstock.store.contract import Pruned, next_store_time
+from penstock.store.contract import next_store_time
 from penstock.store.postgres import queries
 from penstock.store.postgres.changes import DELETE_WITH_RESPONSES
 from penstock.store.postgres.connections import DatabaseConnection, DatabasePool, Job
 from penstock.store.postgres.statements import day_of
+from penstock.store.records import Pruned
 
 _log = logging.getLogger("penstock.store")
 

@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from penstock.store.contract import (
+from penstock.store.packing import unpack_document, unpack_events, unpack_traces
+from penstock.store.postgres.connections import DatabaseConnection
+from penstock.store.postgres.statements import OUTPUT
+from penstock.store.postgres.text import indexable, original, original_or_none, storable
+from penstock.store.records import (
     LoggedEvent,
     Page,
     Stats,
@@ -17,10 +21,6 @@ from penstock.store.contract import (
     StoredTurn,
     Trace,
 )
-from penstock.store.packing import unpack_document, unpack_events, unpack_traces
-from penstock.store.postgres.connections import DatabaseConnection
-from penstock.store.postgres.statements import OUTPUT
-from penstock.store.postgres.text import indexable, original, original_or_none, storable
 
 T = TypeVar("T")
 
@@ -239,7 +239,7 @@ async def conversation_items(
     connection: DatabaseConnection, tenant: str, id: str, after: str | None, limit: int, newest_first: bool
 ) -> Page | None:
     """Return a page. If a conversation contains the id `after` more than once, its last occurrence in
-    reading order counts (`contract.page_of`)."""
+    reading order counts (`records.page_of`)."""
     row = await connection.fetchrow(_CONVERSATION, storable(tenant), storable(id))
     if row is None:
         return None

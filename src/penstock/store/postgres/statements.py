@@ -12,11 +12,11 @@ from datetime import UTC, date, datetime
 from msgspec import Struct
 
 from penstock.store.batch_writer import Outcome
-from penstock.store.contract import LoggedEvent, StoredItem, Trace
 from penstock.store.packing import in_rows, pack_document, pack_events, pack_traces
 from penstock.store.postgres.changes import columns_of, insert_items
 from penstock.store.postgres.connections import DatabaseConnection
 from penstock.store.postgres.text import indexable, storable, storable_or_none
+from penstock.store.records import LoggedEvent, StoredItem, Trace
 from penstock.store.turn_buffer import UnwrittenPart
 
 OUTPUT = 1 << 23

@@ -18,18 +18,6 @@ from uuid import uuid4
 from penstock.errors import StoreError
 from penstock.store.backend import ClaimedTurn, Orphan
 from penstock.store.batch_writer import Outcome, WriteLimits
-from penstock.store.contract import (
-    HeldKey,
-    LoggedEvent,
-    Opened,
-    Page,
-    Stats,
-    StoredConversation,
-    StoredItem,
-    StoredResponse,
-    StoredTurn,
-    Trace,
-)
 from penstock.store.latencies import TurnLatencies
 from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.news import Bus
@@ -42,6 +30,18 @@ from penstock.store.postgres.connections import DatabasePool, Job
 from penstock.store.postgres.schema import migrate_database
 from penstock.store.postgres.statements import Writing, day_of, write_parts
 from penstock.store.postgres.writer import PostgresWriter
+from penstock.store.records import (
+    HeldKey,
+    LoggedEvent,
+    Opened,
+    Page,
+    Stats,
+    StoredConversation,
+    StoredItem,
+    StoredResponse,
+    StoredTurn,
+    Trace,
+)
 from penstock.store.redis_bus import RedisBus
 from penstock.store.shared import SharedStore
 from penstock.store.threads import ThreadPage, ThreadTurn
@@ -272,9 +272,8 @@ class PostgresBackend:
         pruned = await pruning.prune(self._pool, older_than=older_than, most_bytes=most_bytes)
         return pruned.responses
 
-    async def shared_secret(self, name: str, candidate: bytes) -> bytes:
-        """Return the secret of this name that all workers share; `candidate` if there was none."""
-        return await self._pool.transact(partial(workers.shared_secret, name=name, candidate=candidate))
+    async def shared_secrets(self, name: str, candidate: bytes) -> list[bytes]:
+        return await self._pool.transact(partial(workers.shared_secrets, name=name, candidate=candidate))
 
     # The ledger
 
@@ -323,11 +322,12 @@ class PostgresBackend:
     async def claimed(self, worker: str) -> list[ClaimedTurn]:
         return await self._pool.run(partial(workers.claimed, worker=worker))
 
-    async def claim_orphans(self, worker: str, most: int) -> list[Orphan]:
+    async def claim_orphans(self, worker: str, most: int, *, only_started: bool = False) -> list[Orphan]:
         known = [*self._writer.turns]
-        if not await self._pool.run(partial(workers.has_orphans, worker=worker, known=known)):
+        find = partial(workers.has_orphans, worker=worker, known=known, only_started=only_started)
+        if not await self._pool.run(find):
             return []
-        job = partial(workers.claim_orphans, worker=worker, known=known, most=most)
+        job = partial(workers.claim_orphans, worker=worker, known=known, most=most, only_started=only_started)
         found = await self._pool.transact(job)
         refused = [each for each in found if (each.turn.tenant, each.turn.id) in {*self._discarded.values()}]
         for orphan in refused:
@@ -355,6 +355,9 @@ class PostgresBackend:
 
     async def disown(self, token: str) -> None:
         await self._pool.transact(partial(workers.disown, token=token), is_synced=False)
+
+    async def hand_over(self, token: str) -> None:
+        await self._pool.transact(partial(workers.hand_over, token=token))
 
     async def hold(self, tenant: str, key: str, worker: str, data: bytes) -> HeldKey | None:
         job = partial(workers.hold, tenant=tenant, key=key, worker=worker, data=data)

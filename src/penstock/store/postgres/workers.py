@@ -6,17 +6,19 @@ Leases are measured by the clock of the database. A turn belongs to whoever has 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
 from penstock.store.backend import ClaimedTurn, Orphan
-from penstock.store.contract import HELD_KEY_SECONDS, HeldKey, Opened, StoredItem
 from penstock.store.packing import unpack_document
 from penstock.store.postgres import ledger
+from penstock.store.postgres.changes import count_of
 from penstock.store.postgres.connections import DatabaseConnection
 from penstock.store.postgres.queries import item_of
 from penstock.store.postgres.statements import OUTPUT
 from penstock.store.postgres.text import indexable, original, original_or_none, storable
+from penstock.store.records import HELD_KEY_SECONDS, HeldKey, Opened, StoredItem
 
 _RENEW = """
 INSERT INTO penstock.workers (id, lease_until) VALUES ($1, clock_timestamp() + make_interval(secs => $2))
@@ -27,16 +29,15 @@ _IS_ALIVE = (
     "EXISTS (SELECT FROM penstock.workers WHERE workers.id = worker AND lease_until > clock_timestamp())"
 )
 # A turn of this worker that it does not have in memory was given up: nobody else will end it.
-_HAS_ORPHANS = f"""
-SELECT EXISTS (
-    SELECT FROM penstock.running WHERE NOT {_IS_ALIVE}
-    OR (worker = $1 AND NOT id = ANY($2::text[]) AND started_at < clock_timestamp() - interval '1 minute')
-)
+_IS_ORPHAN = f"""
+is_started >= $3 AND (NOT {_IS_ALIVE} OR (
+    worker = $1 AND NOT id = ANY($2::text[]) AND started_at < clock_timestamp() - interval '1 minute'
+))
 """
+_HAS_ORPHANS = f"SELECT EXISTS (SELECT FROM penstock.running WHERE {_IS_ORPHAN})"
 _ORPHANS = f"""
-SELECT tenant, id, response, is_started FROM penstock.running WHERE NOT {_IS_ALIVE}
-OR (worker = $1 AND NOT id = ANY($2::text[]) AND started_at < clock_timestamp() - interval '1 minute')
-ORDER BY started_at LIMIT $3 FOR UPDATE SKIP LOCKED
+SELECT tenant, id, response, is_started FROM penstock.running WHERE {_IS_ORPHAN}
+ORDER BY started_at LIMIT $4 FOR UPDATE SKIP LOCKED
 """
 _CLAIM = """
 UPDATE penstock.running SET worker = $1, token = given.token
@@ -72,6 +73,11 @@ WHERE tenant = $1 AND key = $2 AND worker = $3
 _UNFINISHED = f"""
 SELECT {ledger.NAMES} FROM penstock.turns WHERE ended_at IS NULL AND NOT {_IS_ALIVE}
 AND NOT EXISTS (SELECT FROM penstock.running WHERE running.tenant = turns.tenant AND running.id = turns.id)
+"""
+_ADD_SECRET = "INSERT INTO penstock.secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+_SECRETS = """
+SELECT value FROM penstock.secrets WHERE name = $1 OR left(name, length($1) + 1) = $1 || '.'
+ORDER BY name <> $1, name
 """
 _FORGET = """
 DELETE FROM penstock.workers WHERE lease_until < clock_timestamp()
@@ -134,19 +140,38 @@ async def disown(connection: DatabaseConnection, token: str) -> None:
     await connection.execute(query, token)
 
 
+async def hand_over(connection: DatabaseConnection, token: str) -> None:
+    """Give up a turn that this worker has not started."""
+    query = "UPDATE penstock.running SET worker = '' WHERE token = $1 AND NOT is_started"
+    await connection.execute(query, token)
+
+
+async def fail_queued(connection: DatabaseConnection) -> int:
+    """Let no worker start what has not started: it ends as failed."""
+    query = "UPDATE penstock.running SET is_started = true WHERE NOT is_started"
+    return count_of(await connection.execute(query))
+
+
 # Orphans
 
 
-async def has_orphans(connection: DatabaseConnection, worker: str, known: Sequence[str]) -> bool:
-    return bool(await connection.fetchval(_HAS_ORPHANS, worker, [storable(id) for id in known]))
+async def has_orphans(
+    connection: DatabaseConnection, worker: str, known: Sequence[str], *, only_started: bool = False
+) -> bool:
+    return bool(await connection.fetchval(_HAS_ORPHANS, worker, [*map(storable, known)], only_started))
 
 
 async def claim_orphans(
-    connection: DatabaseConnection, worker: str, known: Sequence[str], most: int
+    connection: DatabaseConnection,
+    worker: str,
+    known: Sequence[str],
+    most: int,
+    *,
+    only_started: bool = False,
 ) -> list[Orphan]:
     """Take over turns whose worker is dead, except those that another worker is taking over at this moment.
     `known` are the turns that this worker has in memory."""
-    rows = await connection.fetch(_ORPHANS, worker, [storable(id) for id in known], most)
+    rows = await connection.fetch(_ORPHANS, worker, [*map(storable, known)], only_started, most)
     if not rows:
         return []
     tokens = [uuid4().hex for _ in rows]
@@ -224,8 +249,16 @@ async def retire(
 # Secrets
 
 
-async def shared_secret(connection: DatabaseConnection, name: str, candidate: bytes) -> bytes:
-    """Return the secret of this name, which all workers share; `candidate` if there was none."""
-    query = "INSERT INTO penstock.secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
-    await connection.execute(query, name, candidate)
-    return bytes(await connection.fetchval("SELECT value FROM penstock.secrets WHERE name = $1", name))
+async def shared_secrets(connection: DatabaseConnection, name: str, candidate: bytes) -> list[bytes]:
+    """Return the secrets of this name, which all workers share: first the one in use, which is `candidate` if
+    there was none, then those of imported stores."""
+    await connection.execute(_ADD_SECRET, name, candidate)
+    return [bytes(value) for (value,) in await connection.fetch(_SECRETS, name)]
+
+
+async def add_secret(connection: DatabaseConnection, name: str, secret: bytes) -> bool:
+    """Keep the secret of an imported store; return whether it is the one in use: only if there was none."""
+    known = await shared_secrets(connection, name, secret)
+    if secret not in known:
+        await connection.execute(_ADD_SECRET, f"{name}.{sha256(secret).hexdigest()}", secret)
+    return known[0] == secret

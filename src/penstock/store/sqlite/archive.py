@@ -14,8 +14,10 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from penstock.errors import StoreError
-from penstock.store.contract import (
-    TIME_STEP,
+from penstock.store.contract import TIME_STEP
+from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
+from penstock.store.packing import item_of
+from penstock.store.records import (
     ArchivedConversation,
     ArchiveStats,
     LoggedEvent,
@@ -25,8 +27,6 @@ from penstock.store.contract import (
     StoredResponse,
     Trace,
 )
-from penstock.store.ledger import Dimension, TurnFilter, TurnPage, TurnTotals
-from penstock.store.packing import item_of
 from penstock.store.sqlite import ledger, queries
 from penstock.store.sqlite.file import (
     BUSY_MS,
@@ -37,6 +37,7 @@ from penstock.store.sqlite.file import (
 )
 from penstock.store.sqlite.pruning import pruning_steps, store_time
 from penstock.store.sqlite.schema import STEPS, check
+from penstock.store.sqlite.workers import fail_queued
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -152,6 +153,10 @@ class SqliteArchive:
 
     def last_used(self) -> dict[str, float]:
         return self._run(ledger.last_used)
+
+    def fail_queued(self) -> int:
+        self._run(prepare_for_writing)
+        return self._run(_in_transaction, fail_queued)
 
     # Pruning
 

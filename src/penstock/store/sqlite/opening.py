@@ -25,18 +25,24 @@ from penstock.stream.recovery import RESTARTED
 log = logging.getLogger("penstock.store")
 
 
-def open_file(path: Path, busy_ms: int, clock: Callable[[], float]) -> tuple[FileLock, sqlite3.Connection]:
+def open_file(
+    path: Path, busy_ms: int, clock: Callable[[], float], *, has_workers: bool = False
+) -> tuple[FileLock, sqlite3.Connection]:
+    """Open the file for this process, or for the workers that will share it. Workers start the background
+    turns that earlier ones had not started; a single process ends them as failed, like all others."""
     with as_store_errors(path):
         create_private_file(path)
         lock = FileLock(path)
         try:
-            return lock, _open_database(path, busy_ms, clock)
+            return lock, _open_database(path, busy_ms, clock, has_workers)
         except BaseException:
             lock.release()
             raise
 
 
-def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqlite3.Connection:
+def _open_database(
+    path: Path, busy_ms: int, clock: Callable[[], float], has_workers: bool
+) -> sqlite3.Connection:
     connection = connect(path, busy_ms)
     try:
         check(connection)
@@ -45,7 +51,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         connection.execute("BEGIN IMMEDIATE")
         set_initial_time(connection, clock())  # before interrupted turns get an end time from the clock
         move_recent(connection)
-        count = statements.end_unfinished(connection, clock())
+        count = statements.end_unfinished(connection, clock(), keeps_queued=has_workers)
         forget_all(connection)
         forget_keys(connection, clock())
         settle_interrupted(connection, clock())

@@ -6,7 +6,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.store.contract import (
+from penstock.store.packing import item_of, unpack_document, unpack_events, unpack_traces
+from penstock.store.records import (
     LoggedEvent,
     Page,
     Stats,
@@ -17,7 +18,6 @@ from penstock.store.contract import (
     Trace,
     page_of,
 )
-from penstock.store.packing import item_of, unpack_document, unpack_events, unpack_traces
 from penstock.store.sqlite.recent import recent_events
 
 _KEYS_AT_ONCE = 100

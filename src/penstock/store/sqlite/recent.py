@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from penstock.store.contract import LoggedEvent
 from penstock.store.packing import in_rows, pack_events, pack_recent, unpack_recent
+from penstock.store.records import LoggedEvent
 from penstock.store.turn_buffer import UnwrittenLog
 
 _log = logging.getLogger("penstock.store")

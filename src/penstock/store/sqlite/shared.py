@@ -32,25 +32,42 @@ from penstock.store.sqlite.file import (
 )
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.reader_pool import ReaderPool
-from penstock.store.sqlite.socket_bus import SocketBus, bus_folder, clear_folder
+from penstock.store.sqlite.socket_bus import SocketBus, bus_folder, clear_folder, remove_folder
 from penstock.store.sqlite.store import SqliteBackend
 from penstock.store.sqlite.writer import SqliteWriter
 
 
+class HeldFile:
+    """A file that workers of this machine share."""
+
+    def __init__(self, lock: FileLock, folder: Path) -> None:
+        self._lock, self._folder = lock, folder
+
+    def release(self) -> None:
+        """Let others have the file, and remove the folder of the workers' sockets. Workers that were killed
+        have left theirs; one that still ends loses no more than messages."""
+        with suppress(StoreError):
+            clear_folder(self._folder)
+            remove_folder(self._folder)
+        self._lock.release()
+
+
 def hold_file(
     path: str | Path, *, clock: Callable[[], float] = time.time, busy_ms: int = BUSY_MS
-) -> FileLock:
+) -> HeldFile:
     """Prepare a file for workers, and hold its lock for them; raise `StoreError` if that is not possible.
-    Turns that were running when an earlier process died are ended as failed (ask G8)."""
+    Turns that were running when an earlier process died are ended as failed (ask G8); background turns that
+    had not started are left to the workers."""
     file = Path(path).expanduser().resolve()
-    lock, connection = open_file(file, busy_ms, clock)
+    lock, connection = open_file(file, busy_ms, clock, has_workers=True)
     connection.close()
+    folder = bus_folder(file)
     try:
-        clear_folder(bus_folder(file))
+        clear_folder(folder)
     except BaseException:
         lock.release()
         raise
-    return lock
+    return HeldFile(lock, folder)
 
 
 async def open_shared_sqlite_store(
@@ -98,10 +115,11 @@ class SharedSqliteBackend(SqliteBackend):
     async def claimed(self, worker: str) -> list[ClaimedTurn]:
         return await self._readers.read(workers.claimed, worker)
 
-    async def claim_orphans(self, worker: str, most: int) -> list[Orphan]:
-        if not await self._readers.read(workers.has_orphans, worker):
+    async def claim_orphans(self, worker: str, most: int, *, only_started: bool = False) -> list[Orphan]:
+        if not await self._readers.read(workers.has_orphans, worker, only_started=only_started):
             return []
-        return await self._writer.do(partial(workers.claim_orphans, worker=worker, most=most))
+        job = partial(workers.claim_orphans, worker=worker, most=most, only_started=only_started)
+        return await self._writer.do(job)
 
     async def settle_orphans(self, code: str) -> int:
         if not await self._readers.read(_has_dead_workers):
@@ -122,6 +140,9 @@ class SharedSqliteBackend(SqliteBackend):
 
     async def disown(self, token: str) -> None:
         await self._writer.do(partial(workers.disown, token=token), is_synced=False)
+
+    async def hand_over(self, token: str) -> None:
+        await self._writer.do(partial(workers.hand_over, token=token))
 
     async def request_cancel(self, tenant: str, id: str) -> str | None:
         return await self._writer.do(partial(workers.request_cancel, tenant=tenant, id=id), is_synced=False)

@@ -1,8 +1,8 @@
 """Messages between the processes that share an SQLite file, over Unix sockets.
 
 Each worker listens at a socket in a private folder of the machine, and connects to another one with the first
-message for it. A message to a worker that has died, or that does not read fast enough, is lost, as on any
-`penstock.store.news.Bus`.
+message for it. The last worker removes the folder. A message to a worker that has died, or that does not read
+fast enough, is lost, as on any `penstock.store.news.Bus`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import cast
@@ -33,21 +34,68 @@ def bus_folder(file: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}-{name}"
 
 
+def make_folder(folder: Path) -> None:
+    """Create the folder if needed. Raise `StoreError` if others could write to it."""
+    try:
+        is_made = False
+        while not is_made:  # a worker that ends may remove it at the same moment
+            is_made = _is_made(folder)
+    except OSError as error:
+        raise _unusable(folder, error) from None
+
+
+def _is_made(folder: Path) -> bool:
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise StoreError(
+            StoreError.UNWRITABLE,
+            f"{folder}: the folder for messages between workers belongs to others; delete it",
+        )
+    return True
+
+
 def clear_folder(folder: Path) -> None:
     """Create the folder, or remove what dead workers have left in it. Raise `StoreError` if others could
     write to it."""
+    make_folder(folder)
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise StoreError(
-                StoreError.UNWRITABLE,
-                f"{folder}: the folder for messages between workers belongs to others; delete it",
-            )
         for path in folder.iterdir():
-            path.unlink()
+            path.unlink(missing_ok=True)
+    except FileNotFoundError:
+        pass  # the last worker of an earlier gateway has removed it: `listen` creates it again
     except OSError as error:
-        raise StoreError(StoreError.UNWRITABLE, f"{folder}: {error.strerror or error}") from None
+        raise _unusable(folder, error) from None
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove the folder if it is empty: nobody listens."""
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _unusable(path: Path, error: OSError) -> StoreError:
+    return StoreError(StoreError.UNWRITABLE, f"{path}: {error.strerror or error}")
+
+
+def _listening_at(path: Path) -> socket.socket:
+    """Return a socket that listens at a path in the folder for messages; raise `StoreError`."""
+    while True:
+        make_folder(path.parent)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(str(path))
+        except FileNotFoundError:  # a worker that ended has removed the empty folder
+            listening.close()
+        except OSError as error:
+            listening.close()
+            raise _unusable(path, error) from None
+        else:
+            return listening
 
 
 class SocketBus:
@@ -66,12 +114,7 @@ class SocketBus:
 
     def listen(self, worker: str, receive: Callable[[bytes], None], changed: Callable[[], None]) -> None:  # noqa: ARG002
         self._path = self._folder / worker
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listening.bind(str(self._path))
-        except OSError as error:
-            listening.close()
-            raise StoreError(StoreError.UNWRITABLE, f"{self._path}: {error.strerror or error}") from None
+        listening = _listening_at(self._path)
         serving = self._loop.create_unix_server(lambda: _Receiver(receive, self._incoming), sock=listening)
         self._serving = self._loop.create_task(serving)
 
@@ -92,6 +135,7 @@ class SocketBus:
             transport.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+            remove_folder(self._folder)
 
 
 class _Link(asyncio.Protocol):

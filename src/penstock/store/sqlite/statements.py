@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from penstock.errors import StoreError
-from penstock.store.contract import Closed, Opened, StoredConversation, StoredItem
 from penstock.store.interrupted import end_interrupted
 from penstock.store.packing import item_of, pack_document, pack_traces
+from penstock.store.records import Closed, Opened, StoredConversation, StoredItem
 from penstock.store.sqlite.queries import all_events
 from penstock.store.sqlite.recent import append
 from penstock.store.sqlite.workers import UNCLAIMED, TurnClaim, claim_new, number_claimed, release
@@ -32,9 +32,11 @@ _REASONING_MEMORY = "INSERT OR REPLACE INTO memories (response, tenant, key, dat
 _NUMBER = "SELECT number FROM responses WHERE tenant = ? AND id = ?"
 _CONVERSATION = "SELECT number FROM conversations WHERE tenant = ? AND id = ?"
 _CONVERSATION_ITEM = "INSERT INTO conversation_items (conversation, tenant, id, data) VALUES (?, ?, ?, ?)"
-_UNFINISHED = (
-    "SELECT number, tenant, id, conversation_id, dropped, response FROM responses WHERE ended_at IS NULL"
-)
+_UNFINISHED = """
+SELECT number, tenant, id, conversation_id, dropped, response FROM responses
+WHERE ended_at IS NULL
+"""
+_NOT_STARTED = "SELECT response FROM running WHERE NOT is_started"
 
 
 def write_part(connection: sqlite3.Connection, part: UnwrittenPart, worker: str = "") -> None:
@@ -128,9 +130,11 @@ def _add_to_conversation(connection: sqlite3.Connection, turn: Opened, end: Clos
 # Interrupted turns
 
 
-def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
-    """End every turn that has no end, because its process died (ask G8); return their number."""
-    rows = connection.execute(_UNFINISHED).fetchall()
+def end_unfinished(connection: sqlite3.Connection, now: float, *, keeps_queued: bool = False) -> int:
+    """End every turn that has no end, because its process died (ask G8); return their number. With
+    `keeps_queued`, leave out background turns that workers had not started: others start them."""
+    query = f"{_UNFINISHED} AND number NOT IN ({_NOT_STARTED})" if keeps_queued else _UNFINISHED
+    rows = connection.execute(query).fetchall()
     for number, tenant, id, conversation_id, dropped, response in rows:
         interrupted = end_interrupted(id, response, all_events(connection, number), now)
         end = interrupted.end

@@ -16,7 +16,9 @@ from uuid import uuid4
 
 from penstock.store.batch_writer import WriteLimits
 from penstock.store.buffered import BufferedStore
-from penstock.store.contract import (
+from penstock.store.latencies import TurnLatencies
+from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
+from penstock.store.records import (
     HeldKey,
     LoggedEvent,
     Opened,
@@ -28,8 +30,6 @@ from penstock.store.contract import (
     StoredTurn,
     Trace,
 )
-from penstock.store.latencies import TurnLatencies
-from penstock.store.ledger import Dimension, Exceeded, KeyLimits, TurnFilter, TurnPage, TurnRecord, TurnTotals
 from penstock.store.sqlite import latencies, ledger, queries, statements, threads, workers
 from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
 from penstock.store.sqlite.opening import open_file
@@ -167,8 +167,8 @@ class SqliteBackend:
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
         await self._writer.do(partial(statements.remember, tenant=tenant, id=id, key=key, data=data))
 
-    async def shared_secret(self, name: str, candidate: bytes) -> bytes:  # noqa: ARG002 - a file has it
-        return b""
+    async def shared_secrets(self, name: str, candidate: bytes) -> list[bytes]:  # noqa: ARG002 - a file has it
+        return []
 
     # A key that the disk does not have after a power cut could be used twice.
 

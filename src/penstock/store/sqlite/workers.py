@@ -13,8 +13,8 @@ from uuid import uuid4
 from msgspec import Struct
 
 from penstock.store.backend import ClaimedTurn, Orphan
-from penstock.store.contract import HELD_KEY_SECONDS, HeldKey, Opened
 from penstock.store.packing import item_of, unpack_document
+from penstock.store.records import HELD_KEY_SECONDS, HeldKey, Opened
 
 clock = time.monotonic
 
@@ -24,7 +24,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 _ORPHANS = """
 SELECT response FROM running
-WHERE worker != ? AND worker NOT IN (SELECT id FROM workers WHERE lease_until >= ?) LIMIT ?
+WHERE worker != ? AND worker NOT IN (SELECT id FROM workers WHERE lease_until >= ?) AND is_started >= ?
+LIMIT ?
 """
 _ORPHAN = """
 SELECT responses.tenant, responses.id, created_at, status, previous_id, responses.conversation_id,
@@ -32,6 +33,7 @@ SELECT responses.tenant, responses.id, created_at, status, previous_id, response
     (SELECT ifnull(max(last), -1) FROM events WHERE events.response = responses.number)
 FROM responses JOIN running ON running.response = responses.number WHERE number = ?
 """
+_WITHOUT_END = "SELECT number FROM responses WHERE ended_at IS NULL"
 
 
 class TurnTakenOver(Exception):  # noqa: N818 - named after what happened
@@ -99,6 +101,15 @@ def disown(connection: sqlite3.Connection, token: str) -> None:
     connection.execute("UPDATE running SET worker = '', is_started = 1 WHERE token = ?", (token,))
 
 
+def hand_over(connection: sqlite3.Connection, token: str) -> None:
+    connection.execute("UPDATE running SET worker = '' WHERE token = ? AND NOT is_started", (token,))
+
+
+def fail_queued(connection: sqlite3.Connection) -> int:
+    """Let no worker start what has not started: it ends as failed."""
+    return connection.execute("UPDATE running SET is_started = 1 WHERE NOT is_started").rowcount
+
+
 # Keys
 
 
@@ -148,10 +159,10 @@ def leave(connection: sqlite3.Connection, worker: str) -> None:
 
 
 def forget_all(connection: sqlite3.Connection) -> None:
-    """Remove all workers and their turns: no process uses the file. The keys that they held stay held: it is
-    not known what became of their requests."""
-    for table in ("workers", "running"):
-        connection.execute(f"DELETE FROM {table}")
+    """Remove all workers and their turns, except those that have no end: no process uses the file. The keys
+    that they held stay held: it is not known what became of their requests."""
+    connection.execute("DELETE FROM workers")
+    connection.execute(f"DELETE FROM running WHERE response NOT IN ({_WITHOUT_END})")
 
 
 def claimed(connection: sqlite3.Connection, worker: str) -> list[ClaimedTurn]:
@@ -162,13 +173,15 @@ def claimed(connection: sqlite3.Connection, worker: str) -> list[ClaimedTurn]:
     ]
 
 
-def has_orphans(connection: sqlite3.Connection, worker: str) -> bool:
-    return connection.execute(_ORPHANS, (worker, clock(), 1)).fetchone() is not None
+def has_orphans(connection: sqlite3.Connection, worker: str, *, only_started: bool = False) -> bool:
+    return connection.execute(_ORPHANS, (worker, clock(), only_started, 1)).fetchone() is not None
 
 
-def claim_orphans(connection: sqlite3.Connection, worker: str, most: int) -> list[Orphan]:
+def claim_orphans(
+    connection: sqlite3.Connection, worker: str, most: int, *, only_started: bool = False
+) -> list[Orphan]:
     found = []
-    for (number,) in connection.execute(_ORPHANS, (worker, clock(), most)).fetchall():
+    for (number,) in connection.execute(_ORPHANS, (worker, clock(), only_started, most)).fetchall():
         token = uuid4().hex
         query = "UPDATE running SET worker = ?, token = ? WHERE response = ?"
         connection.execute(query, (worker, token, number))

@@ -23,7 +23,8 @@ class CheckView {
 
   constructor(signal) {
     this.signal = signal;
-    this.input = h("input", { type: "file", id: "check-file", class: "visually-hidden", accept: ".sse,.txt,.log,.ndjson,.jsonl,.json,text/*,application/json",
+    this.input = h("input", { type: "file", id: "check-file", class: "visually-hidden",
+      accept: ".sse,.txt,.log,.ndjson,.jsonl,.json,text/*,application/json",
       onchange: () => {
         if (this.input.files[0]) this.check(this.input.files[0]);
         this.input.value = "";
@@ -35,7 +36,8 @@ class CheckView {
         "The file is sent to this gateway only, which checks it in memory and stores nothing."));
     this.result = h("div", { class: "check-result" });
     this.element = h("div", { class: "check-view",
-      ondragover: (event) => this.#over(event), ondragleave: (event) => this.#leave(event), ondrop: (event) => this.#dropped(event) },
+      ondragover: (event) => this.#over(event), ondragleave: (event) => this.#leave(event),
+        ondrop: (event) => this.#dropped(event) },
     h("div", { class: "page-head" }, h("h1", null, "Check a file")), this.drop, this.result);
   }
 
@@ -67,7 +69,8 @@ class CheckView {
     const { signal } = this.#loading;
     this.drop.classList.add("is-small");
     if (file.size > MOST_BYTES) {
-      this.#show(notice("This file is too large", h("p", null, `${line(file.name, 80)} has ${bytes(file.size)}. Cut it to at most ${MOST}, or run `,
+      this.#show(notice("This file is too large",
+        h("p", null, `${line(file.name, 80)} has ${bytes(file.size)}. Cut it to at most ${MOST}, or run `,
         h("code", null, "penstock check"), ", which has no limit.")));
       return;
     }
@@ -99,7 +102,8 @@ class CheckView {
     replace(this.result, this.#head(report, source), translated,
       isShort ? h("p", { class: "hint" }, `The first ${counted(turn.events.type.length, "event")} are drawn.`) : null,
       h("div", { class: "check-columns" },
-        h("div", { class: "check-side" }, this.#violations(report, turn, breaks, translated ? null : source), this.#output(report)),
+        h("div", { class: "check-side" }, this.#violations(report, turn, breaks, translated ? null : source),
+          this.#output(report)),
         this.#panel.element));
     const first = breaks.keys().next();
     if (!first.done) this.#panel.select(first.value);
@@ -117,11 +121,11 @@ class CheckView {
     return h("div", { class: "check-head panel" }, h("div", { class: "check-file" },
       h("span", { class: `badge is-${tone}` }, h("span", { "aria-hidden": "true" }, mark), label),
       h("strong", null, marked(line(name, 100))), h("span", { class: "muted" }, bytes(size)),
-      turn ? h("span", { class: "muted" }, `${counted(turn.events.type.length, "event")}${accent ? `, named as in ${accent}` : ""}`) : null),
+      turn ? h("span", { class: "muted" }, counted(turn.events.type.length, "event"), accent && `, named as in ${accent}`) : null),
     turn ? null : h("p", null, marked(sentence)));
   }
 
-  // A recording of another API
+  /* A recording of another API */
 
   #foreign({ dialect, kind }, source) {
     if (dialect) return this.#offer(dialect, source);
@@ -131,8 +135,11 @@ class CheckView {
   }
 
   #offer(dialect, source) {
-    const button = h("button", { type: "button", class: "primary", onclick: () => this.#translate(dialect, source, button) }, "Translate and check");
-    return notice("Translate it?", h("p", null, "The gateway translates it to the stream that its clients would receive, and checks that."), h("p", null, button));
+    const button = h("button",
+      { type: "button", class: "primary", onclick: () => this.#translate(dialect, source, button) }, "Translate and check");
+    return notice("Translate it?",
+      h("p", null, "The gateway translates it to the stream that its clients would receive, and checks that."),
+      h("p", null, button));
   }
 
   async #translate(dialect, source, button) {
@@ -142,7 +149,8 @@ class CheckView {
       const result = await api.bytes("inspector/api/translate", source.file, { dialect }, signal);
       if (signal.aborted) return;
       const name = `${source.name.replace(/\.[^.]{1,8}$/, "")}.openresponses.sse`;
-      this.#report({ ...result, format: "sse" }, result.sse, { name, size: new Blob([result.sse]).size }, this.#translated(dialect, result, name));
+      this.#report({ ...result, format: "sse" }, result.sse, { name, size: new Blob([result.sse]).size },
+        this.#translated(dialect, result, name));
     } catch (error) {
       if (!signal.aborted && !this.signal.aborted) this.#show(errorNotice(error, () => this.check(source.file)));
     }
@@ -150,15 +158,19 @@ class CheckView {
 
   #translated(dialect, { repairs, sse }, name) {
     return h("section", { class: "panel translated" }, h("div", { class: "body" },
-      h("p", null, dialect === "responses" ? "Repaired as the gateway repairs a vendor's stream. " : "Translated to the stream that clients of this gateway receive. ", repairs.length ? "It reported:" : "Nothing was dropped or degraded."),
+      h("p", null, dialect === "responses" ? "Repaired as the gateway repairs a vendor's stream. "
+        : "Translated to the stream that clients of this gateway receive. ",
+        repairs.length ? "It reported:" : "Nothing was dropped or degraded."),
       repairs.length ? h("ul", null, repairs.map((repair) => h("li", null, marked(repairText(repair))))) : null,
-      h("p", { class: "actions" }, h("button", { type: "button", onclick: () => download(name, sse, "text/event-stream") }, "Download the translation"))));
+      h("p", { class: "actions" },
+        h("button", { type: "button", onclick: () => download(name, sse, "text/event-stream") }, "Download the translation"))));
   }
 
-  // What was found
+  /* What was found */
 
   #repairButton(source) {
-    const button = h("button", { type: "button", class: "small", onclick: () => this.#translate("responses", source, button) }, "Repair and download");
+    const button = h("button",
+      { type: "button", class: "small", onclick: () => this.#translate("responses", source, button) }, "Repair and download");
     return button;
   }
 
@@ -166,23 +178,32 @@ class CheckView {
     if (!violations.length) return null;
     const total = turn.events.type.length;
     return h("section", { class: "panel broken-rules", "aria-labelledby": "violations-title" },
-      h("header", null, h("h2", { id: "violations-title" }, "Broken rules"), source ? h("div", { class: "actions" }, this.#repairButton(source)) : null),
+      h("header", null, h("h2", { id: "violations-title" }, "Broken rules"),
+        source ? h("div", { class: "actions" }, this.#repairButton(source)) : null),
       h("ol", null, turn.violations.slice(0, 500).map((violation) => h("li", null,
-        h("button", { type: "button", class: "violation", disabled: !breaks.has(violation.sequence), onclick: () => this.#panel.select(violation.sequence) },
+        h("button", { type: "button", class: "violation", disabled: !breaks.has(violation.sequence),
+          onclick: () => this.#panel.select(violation.sequence) },
           h("span", { class: "violation-rule" }, h("span", { "aria-hidden": "true" }, "▲ "), violation.rule,
-            h("span", { class: "muted" }, violation.isWhole ? " at the end" : ` at event ${number(violation.sequence)} of ${number(total)}`)),
+            h("span", { class: "muted" },
+              violation.isWhole ? " at the end" : ` at event ${number(violation.sequence)} of ${number(total)}`)),
           h("span", null, marked(violation.message))),
         violation.title ? h("p", { class: "help" }, `Rule: ${violation.title} `, violation.clients.join(" ")) : null,
-        /^https:/.test(violation.page ?? "") ? h("p", { class: "help" }, externalLink(violation.page, "About this rule")) : null))),
+        /^https:/.test(violation.page ?? "") ? h("p", { class: "help" }, externalLink(violation.page, "About this rule"))
+          : null))),
       violations.length > 500 ? h("p", { class: "help" }, `And ${number(violations.length - 500)} more.`) : null);
   }
 
   #output({ output, status, usage }) {
     const items = Array.isArray(output) ? output : [];
     return h("section", { class: "panel", "aria-labelledby": "check-output" },
-      h("header", null, h("h2", { id: "check-output" }, "Output"), h("span", { class: "muted" }, [status, usage && `${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`].filter(Boolean).join(" · "))),
+      h("header", null, h("h2", { id: "check-output" }, "Output"),
+        h("span", { class: "muted" }, [status, tokensOf(usage)].filter(Boolean).join(" · "))),
       h("div", { class: "body" }, itemList(items, { empty: "The stream has no output." })));
   }
+}
+
+function tokensOf(usage) {
+  return usage ? `${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out` : "";
 }
 
 function repairText(repair) {

@@ -43,7 +43,8 @@ export function positional(turn, violations) {
   return {
     ...turn,
     events: { ...events, sequence: events.type.map((_, index) => index) },
-    violations: violations.map((violation) => ({ ...violation, sequence: place(violation), isWhole: (violation.position ?? violation.sequence ?? null) === null })),
+    violations: violations.map((violation) => ({ ...violation, sequence: place(violation),
+      isWhole: (violation.position ?? violation.sequence ?? null) === null })),
   };
 }
 

@@ -26,7 +26,8 @@ const RANGES = {
 const DIMENSIONS = { model: "model", key: "client key", target: "target" };
 
 export async function show(main, { query, signal }) {
-  const choice = { range: Object.hasOwn(RANGES, query.range ?? "") ? query.range : "24h", by: Object.hasOwn(DIMENSIONS, query.by ?? "") ? query.by : "model" };
+  const choice = { range: Object.hasOwn(RANGES, query.range ?? "") ? query.range : "24h",
+    by: Object.hasOwn(DIMENSIONS, query.by ?? "") ? query.by : "model" };
   const body = h("div", { class: "dashboard" }, skeleton(10));
   const asOf = h("span", { class: "as-of" });
   let loading = null;
@@ -54,8 +55,10 @@ export async function show(main, { query, signal }) {
   replace(main,
     h("div", { class: "page-head" }, h("h1", null, "Dashboard"), asOf),
     h("div", { class: "toolbar" },
-      segments("Time", "range", Object.entries(RANGES).map(([value, { label, name }]) => [value, label, name]), choice.range, (value) => choose("range", value)),
-      segments("Per", "by", Object.entries(DIMENSIONS).map(([value, label]) => [value, label, label]), choice.by, (value) => choose("by", value)),
+      segments("Time", "range", Object.entries(RANGES).map(([value, { label, name }]) => [value, label, name]),
+        choice.range, (value) => choose("range", value)),
+      segments("Per", "by", Object.entries(DIMENSIONS).map(([value, label]) => [value, label, label]), choice.by,
+        (value) => choose("by", value)),
       h("button", { type: "button", onclick: () => load() }, "Refresh")),
     body);
   if (!query.range) choice.range = await shortestRange(choice, signal);
@@ -80,17 +83,19 @@ function isInUse(body) {
 /** Return a group of radio buttons that look like one control: `options`: `[[value, label, name]]`. */
 function segments(label, name, options, chosen, onchange) {
   return h("fieldset", { class: "segments" }, h("legend", null, label), options.map(([value, text, full]) => h("label", null,
-    h("input", { type: "radio", name: `dashboard-${name}`, value, checked: value === chosen, "aria-label": full, onchange: () => onchange(value) }),
+    h("input", { type: "radio", name: `dashboard-${name}`, value, checked: value === chosen, "aria-label": full,
+      onchange: () => onchange(value) }),
     h("span", null, text))));
 }
 
-// Data
+/* Data */
 
 /** Where the gateway has been in use for less than an hour, a day would be one bar. */
 async function shortestRange({ by }, signal) {
   const until = Math.ceil(gatewayNow());
   try {
-    const [hour, day] = await Promise.all([HOUR, DAY].map((length) => api.get("inspector/api/dashboard", { since: until - length, until, by, bucket: "hour" }, signal)));
+    const totals = (length) => api.get("inspector/api/dashboard", { since: until - length, until, by, bucket: "hour" }, signal);
+    const [hour, day] = await Promise.all([totals(HOUR), totals(DAY)]);
     return hour.totals?.turns > 0 && hour.totals.turns === day.totals?.turns ? "1h" : "24h";
   } catch {
     return "24h"; // the next request shows the error
@@ -113,7 +118,8 @@ async function fetchData({ range, by }, signal) {
   const overTime = minutes ?? data;
   return { ...data, since, until, bucket, times, note: minutes?.note ?? "", total: data.groups,
     groups: merged(overTime.groups.map((group) => filled(group, overTime.times, times))),
-    latency_over_time: filledLatency((slower ?? overTime).latency_over_time, starts(since, until, latencyBucket), latencyBucket) };
+    latency_over_time: filledLatency((slower ?? overTime).latency_over_time, starts(since, until, latencyBucket),
+      latencyBucket) };
 }
 
 /** Return when the minutes, hours or days begin, in seconds since 1970. */
@@ -154,15 +160,20 @@ function merged(groups) {
   if (ordered.length <= MOST_GROUPS + 1) return ordered;
   const rest = ordered.splice(MOST_GROUPS);
   const others = { name: `${rest.length} others` };
-  for (const field of SUMS) others[field] = rest[0][field].map((_, index) => rest.reduce((total, group) => total + group[field][index], 0));
+  for (const field of SUMS) others[field] = together(rest, field);
   return [...ordered, others];
+}
+
+/** Return the sums of a field over all groups, for each bucket. */
+function together(groups, field) {
+  return groups[0][field].map((_, index) => groups.reduce((total, group) => total + group[field][index], 0));
 }
 
 function sum(values) {
   return values.reduce((total, value) => total + (value ?? 0), 0);
 }
 
-// Drawing
+/* Drawing */
 
 function draw(data, { range, by }) {
   const { totals } = data;
@@ -175,33 +186,44 @@ function draw(data, { range, by }) {
   return [
     tiles(data),
     data.note ? h("p", { class: "help" }, data.note) : null,
-    h("div", { class: "charts" }, requests(data, by), errors(data), firstOutput(data), durations(data), tokens(data), costs(data, by)),
+    h("div", { class: "charts" }, requests(data, by), errors(data), firstOutput(data), durations(data), tokens(data),
+      costs(data, by)),
     groupTable(data, DIMENSIONS[by]),
   ];
 }
 
 function tiles({ totals, groups, latency: { overall: all }, latency_over_time: latency }) {
-  const overTime = (field) => groups[0][field].map((_, index) => groups.reduce((total, group) => total + group[field][index], 0));
+  const overTime = (field) => together(groups, field);
   const mark = totals.estimated ? "~" : "";
   return h("dl", { class: "tiles" },
-    tile("Requests", number(totals.turns), `${number(totals.failed)} failed (${percent(totals.failed, totals.turns)})`, overTime("turns"), totals.failed > 0 ? "bad" : ""),
-    tile("Input tokens", `${mark}${short(totals.input_tokens)}`, `${percent(totals.cached_tokens, totals.input_tokens)} from a cache`, overTime("input_tokens"), "", number(totals.input_tokens)),
-    tile("Output tokens", `${mark}${short(totals.output_tokens)}`, `${short(totals.reasoning_tokens)} of them reasoning`, overTime("output_tokens"), "", number(totals.output_tokens)),
-    tile("Cost", costOf(totals), totals.unpriced ? `without ${counted(totals.unpriced, "request")}: no price is known` : "all prices are known", overTime("cost")),
-    all?.first_output ? tile("First output, median", duration(all.first_output.p50), `9 of 10 within ${duration(all.first_output.p90)}`, latency.first_output.p50) : null,
-    all?.duration ? tile("Duration, median", duration(all.duration.p50), `9 of 10 within ${duration(all.duration.p90)}`, latency.duration.p50) : null);
+    tile("Requests", number(totals.turns), `${number(totals.failed)} failed (${percent(totals.failed, totals.turns)})`,
+      overTime("turns"), totals.failed > 0 ? "bad" : ""),
+    tile("Input tokens", `${mark}${short(totals.input_tokens)}`,
+      `${percent(totals.cached_tokens, totals.input_tokens)} from a cache`, overTime("input_tokens"), "",
+      number(totals.input_tokens)),
+    tile("Output tokens", `${mark}${short(totals.output_tokens)}`, `${short(totals.reasoning_tokens)} of them reasoning`,
+      overTime("output_tokens"), "", number(totals.output_tokens)),
+    tile("Cost", costOf(totals),
+      totals.unpriced ? `without ${counted(totals.unpriced, "request")}: no price is known` : "all prices are known",
+      overTime("cost")),
+    all?.first_output ? tile("First output, median", duration(all.first_output.p50),
+      `9 of 10 within ${duration(all.first_output.p90)}`, latency.first_output.p50) : null,
+    all?.duration ? tile("Duration, median", duration(all.duration.p50), `9 of 10 within ${duration(all.duration.p90)}`,
+      latency.duration.p50) : null);
 }
 
 function tile(name, value, detail, values, tone = "", exact = "") {
   return h("div", { class: "tile panel" }, h("dt", null, name),
-    h("dd", { class: "tile-value", title: exact || null }, value), h("dd", { class: `tile-detail ${tone ? `is-${tone}` : ""}` }, detail),
+    h("dd", { class: "tile-value", title: exact || null }, value),
+      h("dd", { class: `tile-detail ${tone ? `is-${tone}` : ""}` }, detail),
     h("dd", { class: "tile-line", "aria-hidden": "true" }, sparkline(values)));
 }
 
 const nameOf = (group) => line(group.name || "(none)", 60);
 
 function requests({ times, bucket, groups, totals }, by) {
-  return timeChart({ title: "Requests", summary: `per ${DIMENSIONS[by]}`, kind: "bars", times, bucket, format: short, isWhole: true, height: totals.failed ? 250 : 180,
+  return timeChart({ title: "Requests", summary: `per ${DIMENSIONS[by]}`, kind: "bars", times, bucket, format: short,
+    isWhole: true, height: totals.failed ? 250 : 180,
     series: groups.map((group) => ({ name: nameOf(group), values: group.turns, total: sum(group.turns) })),
     note: totals.failed ? `${counted(totals.failed, "request")} failed or ${totals.failed === 1 ? "was" : "were"} refused: see the causes.` : "" });
 }
@@ -215,17 +237,20 @@ function errors({ errors: causes, totals, times, bucket, groups }) {
     name: h("a", { href: to("turns", "", "", { search: code }) }, marked(code || "(no code)")),
     value: turns, text: number(turns),
   }));
-  const failed = times.map((_, index) => groups.reduce((total, group) => total + group.failed[index], 0));
+  const failed = together(groups, "failed");
   return rankedBars({ title: "Errors by cause", rows, empty: "No request failed." },
-    totals.failed ? timeChart({ title: "Failed requests", kind: "bars", times, bucket, format: short, isWhole: true, height: 110, className: "",
+    totals.failed ? timeChart({ title: "Failed requests", kind: "bars", times, bucket, format: short, isWhole: true,
+      height: 110, className: "",
       series: [{ name: "failed", values: failed, look: BAD }] }) : null);
 }
 
 const PERCENTILES = [["p50", "half"], ["p90", "9 of 10"], ["p99", "99 of 100"]];
 
 function percentiles(title, values, { times, bucket }) {
-  return timeChart({ title, summary: bucket === "day" ? "within this time, per day" : "within this time", kind: "lines", times, bucket, format: duration, scale: "log", unit: "duration",
-    series: PERCENTILES.map(([field, name]) => ({ name, values: values[field] })), empty: "No turn with output has ended in this time." });
+  return timeChart({ title, summary: bucket === "day" ? "within this time, per day" : "within this time", kind: "lines",
+    times, bucket, format: duration, scale: "log", unit: "duration",
+    series: PERCENTILES.map(([field, name]) => ({ name, values: values[field] })),
+      empty: "No turn with output has ended in this time." });
 }
 
 function firstOutput(data) {
@@ -237,7 +262,7 @@ function durations(data) {
 }
 
 function tokens({ times, bucket, groups }) {
-  const all = Object.fromEntries(SUMS.map((field) => [field, times.map((_, index) => groups.reduce((total, group) => total + group[field][index], 0))]));
+  const all = Object.fromEntries(SUMS.map((field) => [field, together(groups, field)]));
   const minus = (one, other) => one.map((value, index) => Math.max(0, value - other[index]));
   const series = [["input from a cache", all.cached_tokens], ["other input", minus(all.input_tokens, all.cached_tokens)],
     ["reasoning", all.reasoning_tokens], ["other output", minus(all.output_tokens, all.reasoning_tokens)]];
@@ -251,7 +276,8 @@ function dollars(value) {
 
 function costs({ times, bucket, groups }, by) {
   const priced = groups.filter((group) => sum(group.cost) > 0);
-  return timeChart({ title: "Cost", summary: `per ${DIMENSIONS[by]}`, kind: "bars", times, bucket, format: cost, tickFormat: dollars,
+  return timeChart({ title: "Cost", summary: `per ${DIMENSIONS[by]}`, kind: "bars", times, bucket, format: cost,
+    tickFormat: dollars,
     series: priced.map((group) => ({ name: nameOf(group), values: group.cost, total: sum(group.cost) })),
     empty: "Nothing with a known price. The demo model is free; prices of other models are in the list of models, or in penstock.toml." });
 }

@@ -44,13 +44,15 @@ async function listTurns(since, until, signal) {
 function add(groups, turn, name, at, length) {
   if (!groups.has(name)) {
     const zeros = () => new Array(length).fill(0);
-    groups.set(name, { name, turns: zeros(), failed: zeros(), input_tokens: zeros(), cached_tokens: zeros(), output_tokens: zeros(),
+    groups.set(name, { name, turns: zeros(), failed: zeros(), input_tokens: zeros(), cached_tokens: zeros(),
+      output_tokens: zeros(),
       reasoning_tokens: zeros(), cost: zeros() });
   }
   const group = groups.get(name);
   group.turns[at] += 1;
   if (FAILED.has(turn.outcome)) group.failed[at] += 1;
-  for (const field of ["input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost"]) group[field][at] += turn[field] ?? 0;
+  for (const field of ["input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens",
+    "cost"]) group[field][at] += turn[field] ?? 0;
 }
 
 function overTime(latencies) {

@@ -30,7 +30,8 @@ class Playground {
   constructor(picker, signal) {
     this.picker = picker;
     this.signal = signal;
-    this.form = new PlaygroundForm({ picker, onSend: (items, settings) => this.#send(items, settings), onStop: () => this.#turns.at(-1)?.stop() });
+    this.form = new PlaygroundForm({ picker, onSend: (items, settings) => this.#send(items, settings),
+      onStop: () => this.#turns.at(-1)?.stop() });
     this.list = h("ol", { class: "conversation", "aria-label": "Conversation" });
     this.earlier = h("div", { class: "earlier" });
     this.prompts = h("div", { class: "prompts" });
@@ -83,7 +84,8 @@ class Playground {
     }
     const isDemo = this.picker.value === "demo";
     replace(this.prompts,
-      h("p", { class: "help" }, isDemo ? "The demo model is built in and needs no key. Ask it for a stream that:" : "Try one of these:"),
+      h("p", { class: "help" },
+        isDemo ? "The demo model is built in and needs no key. Ask it for a stream that:" : "Try one of these:"),
       h("ul", { class: "prompt-list" }, (isDemo ? DEMO_PROMPTS : PROMPTS).map((prompt) => h("li", null, h("button", {
         type: "button", class: prompt.isFailure ? "prompt is-failure" : "prompt", onclick: () => {
           this.form.fill(prompt);
@@ -92,7 +94,7 @@ class Playground {
       }, h("strong", null, prompt.title), h("span", null, prompt.text))))));
   }
 
-  // Turns
+  /* Turns */
 
   /** `items`: the new input; `settings`: the other fields of the request. */
   async #send(items, settings) {
@@ -114,7 +116,8 @@ class Playground {
     if (turn.id) this.#previous = turn.id;
     turn.showButton = h("button", { type: "button", class: "small", onclick: () => this.#drawStream(turn) }, "Show its events");
     turn.foot.firstElementChild.append(h("span", { class: "actions" }, turn.showButton,
-      turn.outcome === "completed" ? "" : h("button", { type: "button", class: "small", onclick: () => this.#again(turn) }, "Send again")));
+      turn.outcome === "completed" ? ""
+        : h("button", { type: "button", class: "small", onclick: () => this.#again(turn) }, "Send again")));
     this.#ask(turn.openCalls, turn.calls);
     this.#drawStream(turn);
   }
@@ -132,7 +135,8 @@ class Playground {
     if (!calls.length) return;
     const fields = calls.map((call, index) => {
       const id = `result-${call.call_id}-${index}`;
-      return { call, id, area: h("textarea", { id, rows: "2", class: "mono", placeholder: "What the tool returns, as text or JSON" }) };
+      return { call, id, area: h("textarea",
+        { id, rows: "2", class: "mono", placeholder: "What the tool returns, as text or JSON" }) };
     });
     const form = h("form", { class: "results", onsubmit: (event) => {
       event.preventDefault();
@@ -142,14 +146,16 @@ class Playground {
       form.remove();
       this.#send(fields.map(({ call, area }) => resultItem(call, area.value)), settings);
     } },
-    h("p", null, calls.length === 1 ? "The model waits for the result of this call." : `The model waits for the results of these ${calls.length} calls.`),
-    fields.map(({ call, id, area }) => h("div", { class: "field" }, h("label", { for: id }, "Result of ", h("code", null, marked(line(call.name ?? call.type, 80)))), area)),
+    h("p", null, calls.length === 1 ? "The model waits for the result of this call."
+      : `The model waits for the results of these ${calls.length} calls.`),
+    fields.map(({ call, id, area }) => h("div", { class: "field" },
+      h("label", { for: id }, "Result of ", h("code", null, marked(line(call.name ?? call.type, 80)))), area)),
     h("button", { type: "submit", class: "primary" }, "Return and continue"));
     replace(place, form);
     fields[0].area.focus({ preventScroll: true });
   }
 
-  // Events
+  /* Events */
 
   /** What is shown already stays as it is: a list that is moved loses its place. */
   #drawStream(turn) {
@@ -158,7 +164,8 @@ class Playground {
     if (isShown) return;
     if (!turn) {
       replace(this.streams, h("h2", { class: "visually-hidden", id: "stream-title" }, "Stream"),
-        h("p", { class: "stream-empty panel" }, "Send a message: its events appear here while the answer arrives, on a timeline drawn to scale."));
+        h("p", { class: "stream-empty panel" },
+          "Send a message: its events appear here while the answer arrives, on a timeline drawn to scale."));
       return;
     }
     const position = this.#turns.indexOf(turn) + 1;
@@ -167,10 +174,12 @@ class Playground {
         h("p", { class: "stream-empty panel" }, "This request was answered without a stream: it failed before the first event."));
       return;
     }
-    replace(this.streams, h("h2", { class: this.#turns.length > 1 ? null : "visually-hidden", id: "stream-title" }, `Stream of turn ${position}`), turn.stream.element);
+    replace(this.streams,
+      h("h2", { class: this.#turns.length > 1 ? null : "visually-hidden", id: "stream-title" },
+      `Stream of turn ${position}`), turn.stream.element);
   }
 
-  // Continuing
+  /* Continuing */
 
   async continueFrom(id) {
     try {
@@ -178,7 +187,8 @@ class Playground {
       const turn = await api.get(path, {}, this.signal);
       if (!turn.is_stored) {
         replace(this.earlier, notice("This turn cannot be continued",
-          h("p", null, "It was sent with ", h("code", null, "store: false"), ", so the gateway has not kept its content. You can begin a new conversation below.")));
+          h("p", null, "It was sent with ", h("code", null, "store: false"),
+            ", so the gateway has not kept its content. You can begin a new conversation below.")));
         return;
       }
       const content = await api.get(`${path}/content`, {}, this.signal);
@@ -194,7 +204,8 @@ class Playground {
   #drawEarlier(id, { input, output }) {
     const calls = h("div", { class: "turn-calls" });
     replace(this.earlier,
-      h("p", { class: "help" }, "You continue from ", h("a", { href: to("turns", id) }, "this turn"), "; what was said before it is in ",
+      h("p", { class: "help" }, "You continue from ", h("a", { href: to("turns", id) }, "this turn"),
+        "; what was said before it is in ",
         h("a", { href: to("threads", id) }, "its conversation"), ". The model gets all of it."),
       h("div", { class: "turn is-earlier" }, input.map(inputItem), h("div", { class: "answer" }, itemList(output)), calls));
     this.#ask(openCalls(output), calls);

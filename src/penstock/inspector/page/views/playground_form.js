@@ -36,14 +36,18 @@ export class PlaygroundForm {
         event.preventDefault();
         this.#attach(event.dataTransfer?.files);
       },
-    }, this.text, this.previews, this.problem, h("div", { class: "composer-bar" }, this.#settings(), h("div", { class: "actions" }, this.#imageButton(), this.stop, this.send)),
+    }, this.text, this.previews, this.problem,
+      h("div", { class: "composer-bar" }, this.#settings(),
+      h("div", { class: "actions" }, this.#imageButton(), this.stop, this.send)),
     this.#more());
   }
 
   #settings() {
-    this.effort = h("select", { id: "playground-effort" }, h("option", { value: "" }, "default"), EFFORTS.map((name) => h("option", { value: name }, name)));
+    this.effort = h("select", { id: "playground-effort" }, h("option", { value: "" }, "default"),
+      EFFORTS.map((name) => h("option", { value: name }, name)));
     this.format = h("select", { id: "playground-format", onchange: () => this.#showSchema() },
-      [["", "text"], ["json_object", "JSON"], ["json_schema", "JSON schema"]].map(([value, name]) => h("option", { value }, name)));
+      [["", "text"], ["json_object", "JSON"],
+        ["json_schema", "JSON schema"]].map(([value, name]) => h("option", { value }, name)));
     return h("div", { class: "composer-settings" }, this.picker.element,
       h("div", { class: "field" }, h("label", { for: "playground-effort" }, "Effort"), this.effort),
       h("div", { class: "field" }, h("label", { for: "playground-format" }, "Format"), this.format));
@@ -51,18 +55,23 @@ export class PlaygroundForm {
 
   #more() {
     this.instructions = h("textarea", { id: "playground-instructions", rows: "2", placeholder: "You are a helpful assistant." });
-    this.tools = h("textarea", { id: "playground-tools", class: "mono", rows: "6", spellcheck: "false", "aria-describedby": "playground-tools-help", oninput: () => this.#count() });
+    this.tools = h("textarea",
+      { id: "playground-tools", class: "mono", rows: "6", spellcheck: "false",
+      "aria-describedby": "playground-tools-help", oninput: () => this.#count() });
     this.schema = h("textarea", { id: "playground-schema", class: "mono", rows: "6", spellcheck: "false" });
     this.schemaField = h("div", { class: "field" },
-      h("div", { class: "label-row" }, h("label", { for: "playground-schema" }, "JSON schema of the answer"), this.#example(this.schema, EXAMPLE_FORMAT)), this.schema);
+      h("div", { class: "label-row" }, h("label", { for: "playground-schema" }, "JSON schema of the answer"),
+        this.#example(this.schema, EXAMPLE_FORMAT)), this.schema);
     this.schemaField.hidden = true;
     this.toolCount = h("span", { class: "muted" });
     this.details = h("details", { class: "composer-more" },
       h("summary", null, "Instructions and tools ", this.toolCount),
       h("div", { class: "field" }, h("label", { for: "playground-instructions" }, "Instructions"), this.instructions),
       h("div", { class: "field" },
-        h("div", { class: "label-row" }, h("label", { for: "playground-tools" }, "Tools"), this.#example(this.tools, EXAMPLE_TOOLS)), this.tools,
-        h("p", { class: "help", id: "playground-tools-help" }, "A JSON list of tools. When the model calls one, the page asks you for its result.")));
+        h("div", { class: "label-row" }, h("label", { for: "playground-tools" }, "Tools"),
+          this.#example(this.tools, EXAMPLE_TOOLS)), this.tools,
+        h("p", { class: "help", id: "playground-tools-help" },
+          "A JSON list of tools. When the model calls one, the page asks you for its result.")));
     return [this.schemaField, this.details];
   }
 
@@ -80,13 +89,16 @@ export class PlaygroundForm {
 
   #count() {
     const tools = this.tools.value.trim() ? parsed(this.tools.value) : [];
-    this.toolCount.textContent = Array.isArray(tools) ? (tools.length ? `(${tools.length} ${tools.length === 1 ? "tool" : "tools"})` : "") : "(not valid yet)";
+    this.toolCount.textContent = Array.isArray(tools)
+      ? (tools.length ? `(${tools.length} ${tools.length === 1 ? "tool" : "tools"})` : "") : "(not valid yet)";
   }
 
-  // Images
+  /* Images */
 
   #imageButton() {
-    const input = h("input", { type: "file", accept: IMAGE_TYPES.join(","), multiple: true, class: "visually-hidden", tabindex: "-1", "aria-hidden": "true", id: "playground-image",
+    const input = h("input",
+      { type: "file", accept: IMAGE_TYPES.join(","), multiple: true, class: "visually-hidden", tabindex: "-1",
+      "aria-hidden": "true", id: "playground-image",
       onchange: () => {
         this.#attach(input.files);
         input.value = "";
@@ -112,7 +124,7 @@ export class PlaygroundForm {
       } }, "Remove"))));
   }
 
-  // Sending
+  /* Sending */
 
   /** Fill in a suggested prompt. */
   fill({ text, tools = null, format = null, effort = "" }) {
@@ -140,7 +152,8 @@ export class PlaygroundForm {
     if (!text && !this.#images.length) return this.#complain("Write a message, or attach an image.", this.text);
     const settings = this.settings();
     if (!settings) return;
-    const content = [...(text ? [{ type: "input_text", text }] : []), ...this.#images.map(({ url }) => ({ type: "input_image", image_url: url, detail: "auto" }))];
+    const content = [...(text ? [{ type: "input_text", text }] : []),
+      ...this.#images.map(({ url }) => ({ type: "input_image", image_url: url, detail: "auto" }))];
     this.onSend([{ type: "message", role: "user", content }], settings);
     this.text.value = "";
     this.#images = [];
@@ -151,14 +164,16 @@ export class PlaygroundForm {
   settings() {
     const tools = this.#read(this.tools, "Tools", Array.isArray, "a JSON list: [{\"type\": \"function\", \"name\": …}]");
     const format = this.format.value === "json_schema"
-      ? this.#read(this.schema, "The JSON schema", (value) => value !== null && typeof value === "object" && !Array.isArray(value), "a JSON object with `name` and `schema`")
+      ? this.#read(this.schema, "The JSON schema",
+        (value) => value !== null && typeof value === "object" && !Array.isArray(value), "a JSON object with `name` and `schema`")
       : this.format.value ? { type: this.format.value } : undefined;
     if (tools === null || format === null) return null;
     const fields = { model: this.picker.value };
     if (this.instructions.value.trim()) fields.instructions = this.instructions.value.trim();
     if (tools?.length) fields.tools = tools;
     if (format) fields.text = { format: format.schema ? { type: "json_schema", name: "answer", ...format } : format };
-    if (this.effort.value) fields.reasoning = this.effort.value === "none" ? { effort: "none" } : { effort: this.effort.value, summary: "auto" };
+    if (this.effort.value) fields.reasoning = this.effort.value === "none" ? { effort: "none" }
+      : { effort: this.effort.value, summary: "auto" };
     return fields;
   }
 

@@ -8,14 +8,16 @@ const WEATHER = [{
 
 const CITY = {
   type: "json_schema", name: "city", strict: true,
-  schema: { type: "object", properties: { name: { type: "string" }, country: { type: "string" }, population: { type: "integer" } },
+  schema: { type: "object",
+    properties: { name: { type: "string" }, country: { type: "string" }, population: { type: "integer" } },
     required: ["name", "country", "population"], additionalProperties: false },
 };
 
 /** `title`: on the button; `text`: the prompt; `tools`, `format`, `effort`: settings that it needs. */
 export const DEMO_PROMPTS = [
   { title: "Fails in the middle", text: "Answer with 40 words, and fail in the middle.", isFailure: true },
-  { title: "Breaks off without an end", text: "Think about it, answer with 40 words, pause 1 second in the middle, and break off.", isFailure: true },
+  { title: "Breaks off without an end",
+    text: "Think about it, answer with 40 words, pause 1 second in the middle, and break off.", isFailure: true },
   { title: "Thinks, then answers", text: "Think about it, then count from 1 to 12.", effort: "medium" },
   { title: "Calls a tool", text: "How is the weather in Paris for 3 days?", tools: WEATHER },
   { title: "Falls silent for 3 seconds", text: "Answer with 60 words, and pause 3 seconds in the middle." },

@@ -45,7 +45,8 @@ export class PlaygroundTurn {
     this.#timer = setInterval(() => this.#tick(), 200);
     this.#drawFoot();
     try {
-      await api.stream("v1/responses", { method: "POST", body: this.body, signal: this.#abort.signal }, ({ data }) => this.#receive(data));
+      await api.stream("v1/responses", { method: "POST", body: this.body, signal: this.#abort.signal },
+        ({ data }) => this.#receive(data));
     } catch (error) {
       this.failure = this.#abort.signal.aborted ? "You stopped this turn before the gateway had answered." : error.message;
       this.failureCode = error instanceof ApiError ? error.code : "";
@@ -94,7 +95,8 @@ export class PlaygroundTurn {
     this.live.add(event);
     this.stream.add(event, data, performance.now() - this.began);
     if (event.type === "response.created") this.#drawFoot();
-    if (this.state.isOver) replace(this.answer, itemList(this.state.items.filter(Boolean), { empty: "The response has no output." }));
+    if (this.state.isOver) replace(this.answer,
+      itemList(this.state.items.filter(Boolean), { empty: "The response has no output." }));
   }
 
   #tick() {
@@ -114,9 +116,12 @@ export class PlaygroundTurn {
     replace(this.foot,
       h("div", { class: "turn-facts" },
         h("span", { class: `badge is-${tone}` }, h("span", { "aria-hidden": "true" }, mark), label), this.clock,
-        usage ? h("span", { class: "muted" }, `${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`) : null,
+        usage ? h("span", { class: "muted" },
+          `${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`) : null,
         this.id ? h("a", { href: to("turns", this.id) }, "Open the turn") : null,
-        this.id && !this.isRunning ? h("a", { href: to("playground", "", "", { turn: this.id }), title: "Begin a branch after this turn" }, "Continue from here") : null),
+        this.id && !this.isRunning
+          ? h("a", { href: to("playground", "", "", { turn: this.id }), title: "Begin a branch after this turn" },
+          "Continue from here") : null),
       this.isRunning ? null : this.#reason());
   }
 
@@ -127,10 +132,12 @@ export class PlaygroundTurn {
     const code = error?.code ?? this.failureCode;
     const request = /\breq_[\w-]{4,80}/.exec(message)?.[0];
     return h("div", { class: "turn-problem", role: "alert" },
-      h("p", null, code ? h("code", null, marked(line(String(code), 60))) : null, code ? " " : null, marked(message.slice(0, 2000))),
+      h("p", null, code ? h("code", null, marked(line(String(code), 60))) : null, code ? " " : null,
+        marked(message.slice(0, 2000))),
       this.id
         ? h("p", null, h("a", { href: to("turns", this.id) }, "See who ended this stream, and why"))
-        : request ? h("p", null, h("a", { href: to("turns", "", "", { search: request }) }, "Find this request in the list of turns")) : null);
+        : request ? h("p", null,
+          h("a", { href: to("turns", "", "", { search: request }) }, "Find this request in the list of turns")) : null);
   }
 }
 
@@ -146,10 +153,13 @@ function emptyTurn() {
 export function inputItem(item) {
   if (String(item.type).endsWith("_output")) {
     const text = typeof item.output === "string" ? item.output : JSON.stringify(item.output);
-    return h("div", { class: "bubble is-result" }, h("div", { class: "item-title" }, "Tool result"), prose(text, { className: "mono" }));
+    return h("div", { class: "bubble is-result" }, h("div", { class: "item-title" }, "Tool result"),
+      prose(text, { className: "mono" }));
   }
   const content = typeof item.content === "string" ? [{ type: "input_text", text: item.content }] : item.content ?? [];
-  return h("div", { class: "bubble" }, content.map((part) => (part.type === "input_image" ? picture(part) : prose(String(part.text ?? part.refusal ?? `(${part.type})`)))));
+  return h("div", { class: "bubble" },
+    content.map((part) => (part.type === "input_image" ? picture(part)
+    : prose(String(part.text ?? part.refusal ?? `(${part.type})`)))));
 }
 
 /** Images of the page itself are shown; an address elsewhere is not fetched. */
@@ -158,6 +168,7 @@ function picture(part) {
   try {
     return h("img", { src: imageUrl(url), alt: "Attached image" });
   } catch {
-    return h("p", { class: "help" }, "An image at ", h("code", null, marked(line(url || String(part.file_id ?? "another place"), 120))));
+    return h("p", { class: "help" }, "An image at ",
+      h("code", null, marked(line(url || String(part.file_id ?? "another place"), 120))));
   }
 }

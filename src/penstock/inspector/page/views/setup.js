@@ -2,7 +2,7 @@
 
 import { address, api } from "../api.js";
 import { setQuery } from "../route.js";
-import { code, download, errorNotice, h, notice, replace, skeleton } from "../dom.js";
+import { code, download, errorNotice, h, replace, skeleton } from "../dom.js";
 import { modelPicker } from "../models.js";
 import { marked } from "../text.js";
 
@@ -42,7 +42,8 @@ export async function show(main, { query, signal }) {
       type: "button", "aria-pressed": String(client.name === chosen), "data-client": client.name,
       onclick: (event) => {
         chosen = client.name;
-        for (const each of clients.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget));
+        for (const each of clients.querySelectorAll("button")) each.setAttribute("aria-pressed",
+          String(each === event.currentTarget));
         drawGuide(client);
       },
     }, client.title))));
@@ -80,7 +81,8 @@ function whereTo(client) {
 function settings(client) {
   const block = code(client.settings.replace(/\n$/, ""), { name: `Settings for ${client.title}` });
   if (!client.saved_as) return block;
-  const save = h("button", { type: "button", class: "small", onclick: () => download(client.saved_as, client.settings, "text/plain") },
+  const save = h("button",
+    { type: "button", class: "small", onclick: () => download(client.saved_as, client.settings, "text/plain") },
     `Download ${client.saved_as}`);
   return [block, h("p", { class: "actions" }, save)];
 }

@@ -71,7 +71,8 @@ export function arrange(turns) {
     const next = following.get(turn.id) ?? [];
     const passing = waiting.filter((each) => !each.isFirst).map((each) => each.column);
     if (!next.length) used.delete(column);
-    rows.push({ turn, number: numbers.get(turn.id), parent: numbers.get(turn.previous_id) ?? 0, column, isFirst, isBranch, passing,
+    rows.push({ turn, number: numbers.get(turn.id), parent: numbers.get(turn.previous_id) ?? 0, column, isFirst, isBranch,
+      passing,
       isLast: !next.length, branches: push(next, column) });
   }
   return rows;
@@ -84,12 +85,13 @@ function freeColumn(used) {
   return column;
 }
 
-// Drawing
+/* Drawing */
 
 function element(row, columns, isCurrent) {
   const { turn } = row;
   const { label, mark, tone } = status(turn.status);
-  return h("li", { class: isCurrent ? "thread-turn is-current" : "thread-turn", "aria-current": isCurrent ? "true" : null, style: { "--rail": `${columns * COLUMN}px` } },
+  return h("li", { class: isCurrent ? "thread-turn is-current" : "thread-turn", "aria-current": isCurrent ? "true" : null,
+    style: { "--rail": `${columns * COLUMN}px` } },
     rail(row, columns, tone),
     h("article", { class: "panel thread-card", "aria-label": `Turn ${row.number}` },
       h("header", null,
@@ -112,15 +114,18 @@ function said(items, side) {
 function summary(item) {
   if (item.type === "message" || item.role) {
     const parts = typeof item.content === "string" ? [{ text: item.content }] : item.content ?? [];
-    const text = parts.map((part) => part.text ?? part.refusal ?? (part.type === "input_image" ? "(image)" : part.type ? `(${part.type})` : "")).join(" ").trim();
+    const text = parts.map((part) => part.text ?? part.refusal ?? (part.type === "input_image" ? "(image)" : part.type
+      ? `(${part.type})` : "")).join(" ").trim();
     return text ? h("p", null, marked(line(text, EXCERPT))) : null;
   }
   if (item.type === "reasoning") return null;
   if (String(item.type).endsWith("_output")) {
-    return h("p", { class: "muted" }, "tool result: ", marked(line(typeof item.output === "string" ? item.output : JSON.stringify(item.output), 120)));
+    return h("p", { class: "muted" }, "tool result: ",
+      marked(line(typeof item.output === "string" ? item.output : JSON.stringify(item.output), 120)));
   }
   const given = item.arguments ?? item.input ?? "";
-  return h("p", null, "calls ", h("code", null, marked(line(item.name ?? item.type ?? "", 80))), " ", h("span", { class: "muted" }, marked(line(given, 120))));
+  return h("p", null, "calls ", h("code", null, marked(line(item.name ?? item.type ?? "", 80))), " ",
+    h("span", { class: "muted" }, marked(line(given, 120))));
 }
 
 /** The lines left of a turn. Beyond the last column, branches share it. */
@@ -132,6 +137,7 @@ function rail(row, columns, tone) {
     [...passing].map((place) => svg("path", { d: `M${place},0V${LOWEST}` })),
     row.isFirst ? null : svg("path", { d: `M${at},0V${DOT}` }),
     row.isLast ? null : svg("path", { d: `M${at},${DOT}V${LOWEST}` }),
-    row.branches.map(x).map((to) => svg("path", { d: `M${at},${DOT}C${at},${DOT + 20} ${to},${DOT + 6} ${to},${DOT + 28}V${LOWEST}` })),
+    row.branches.map(x).map((to) => svg("path",
+      { d: `M${at},${DOT}C${at},${DOT + 20} ${to},${DOT + 6} ${to},${DOT + 28}V${LOWEST}` })),
     svg("circle", { class: `rail-dot is-${tone}`, cx: at, cy: DOT, r: 5 }));
 }

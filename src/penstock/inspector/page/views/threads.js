@@ -21,7 +21,8 @@ async function showList(main, signal) {
   const body = h("div", null, skeleton(8));
   replace(main,
     h("div", { class: "page-head" }, h("h1", null, "Conversations"),
-      h("p", { class: "lead" }, "Turns that continue each other: by ", h("code", null, "conversation"), ", or in chains of ", h("code", null, "previous_response_id"), ".")),
+      h("p", { class: "lead" }, "Turns that continue each other: by ", h("code", null, "conversation"),
+        ", or in chains of ", h("code", null, "previous_response_id"), ".")),
     body);
 
   async function load(after) {
@@ -29,11 +30,14 @@ async function showList(main, signal) {
     rows.append(...page.data.map(row));
     if (!rows.childElementCount) {
       replace(body, notice("There are no conversations yet",
-        h("p", null, "A conversation appears here when a turn continues another one. Send two messages in the ", h("a", { href: "#/playground" }, "playground"),
-          ", or look at single turns in ", h("a", { href: "#/turns" }, "Turns"), ". Turns with ", h("code", null, "store: false"), " cannot be continued, so they are not here.")));
+        h("p", null, "A conversation appears here when a turn continues another one. Send two messages in the ",
+          h("a", { href: "#/playground" }, "playground"),
+          ", or look at single turns in ", h("a", { href: "#/turns" }, "Turns"), ". Turns with ",
+            h("code", null, "store: false"), " cannot be continued, so they are not here.")));
       return;
     }
-    const button = page.next ? h("button", { type: "button", onclick: () => loadMore(page.next, button) }, "Show older conversations") : null;
+    const button = page.next
+      ? h("button", { type: "button", onclick: () => loadMore(page.next, button) }, "Show older conversations") : null;
     replace(more, button);
     return page;
   }
@@ -50,7 +54,8 @@ async function showList(main, signal) {
 
   try {
     replace(body, h("div", { class: "panel scroll" }, h("table", { class: "threads" },
-      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Begins with"), h("th", { scope: "col" }, "Kind"), h("th", { scope: "col" }, "Model"),
+      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Begins with"), h("th", { scope: "col" }, "Kind"),
+        h("th", { scope: "col" }, "Model"),
         h("th", { scope: "col", class: "number" }, "Turns"), h("th", { scope: "col", class: "number" }, "Changed"))),
       rows)), more);
     await load("");
@@ -75,9 +80,12 @@ async function showThread(main, id, signal) {
     h("div", { class: "page-head" },
       h("h1", null, thread.kind === "conversation" ? "Conversation" : "Chain of turns"),
       h("code", { class: "thread-id" }, marked(line(thread.id, 80))),
-      h("span", { class: "muted" }, [counted(thread.turns.length, "turn"), view.branches ? counted(view.branches, "branch").replace("branchs", "branches") : ""].filter(Boolean).join(", ")),
+      h("span", { class: "muted" },
+        [counted(thread.turns.length, "turn"),
+        view.branches ? counted(view.branches, "branch").replace("branchs", "branches") : ""].filter(Boolean).join(", ")),
       h("div", { class: "actions" }, h("a", { class: "button", href: to("threads") }, "All conversations"))),
-    thread.is_complete ? null : (thread.missing.length ? thread.missing : ["Some turns of this conversation are no longer stored."])
+    thread.is_complete ? null
+      : (thread.missing.length ? thread.missing : ["Some turns of this conversation are no longer stored."])
       .map((sentence) => h("p", { class: "hint" }, marked(sentence))),
     view.element);
   view.reveal();
