@@ -23,7 +23,7 @@ const NAMES = {
 /** Pieces of this many characters are drawn at once. */
 const PIECE = 16_000;
 /** Longer texts are cut, with a button that shows the rest. */
-export const CUT = 6_000;
+export const CUT = 4_000;
 const ENTRIES = 100;
 
 /** Return the text with a mark for every such character: `⟦RLO⟧`, `⟦U+0007⟧`. */

@@ -35,10 +35,11 @@ class CheckView {
       h("p", { class: "help" }, `Server-sent events, JSON lines or JSON; of this gateway or of any vendor; up to ${MOST}. `,
         "The file is sent to this gateway only, which checks it in memory and stores nothing."));
     this.result = h("div", { class: "check-result" });
-    this.element = h("div", { class: "check-view",
-      ondragover: (event) => this.#over(event), ondragleave: (event) => this.#leave(event),
-        ondrop: (event) => this.#dropped(event) },
-    h("div", { class: "page-head" }, h("h1", null, "Check a file")), this.drop, this.result);
+    this.element = h("div", { class: "check-view" }, h("div", { class: "page-head" }, h("h1", null, "Check a file")), this.drop, this.result);
+    // Anywhere on the page: a file that is dropped next to the box must not be opened by the browser in place of the page.
+    document.addEventListener("dragover", (event) => this.#over(event), { signal });
+    document.addEventListener("dragleave", (event) => this.#leave(event), { signal });
+    document.addEventListener("drop", (event) => this.#dropped(event), { signal });
   }
 
   destroy() {
@@ -52,7 +53,7 @@ class CheckView {
   }
 
   #leave(event) {
-    if (!this.element.contains(event.relatedTarget)) this.drop.classList.remove("is-over");
+    if (event.relatedTarget === null) this.drop.classList.remove("is-over");
   }
 
   #dropped(event) {
