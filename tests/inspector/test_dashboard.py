@@ -49,7 +49,7 @@ TURNS = (
     turn("a", 60),
     turn("b", 120, model="n", duration_ms=4000, first_output_ms=-1),
     turn("c", HOUR + 1, outcome="failed", code="upstream_timeout", closer="timeout"),
-    turn("d", 2 * HOUR + 1, tenant="ben"),
+    turn("d", 2 * HOUR + 1, tenant="ben", cost=None),
     turn("e", 2 * HOUR + 2, tenant="ben", ended_at=None, outcome="running"),
 )
 SPAN = f"since={NOON}&until={NOON + 3 * HOUR - 1}"
@@ -65,9 +65,9 @@ def test_each_group_has_a_value_for_every_hour() -> None:
         assert (second["name"], second["turns"]) == ("n", [1, 0, 0])
         assert (first["input_tokens"], first["cached_tokens"]) == ([100] * 3, [40] * 3)
         assert (first["output_tokens"], first["reasoning_tokens"]) == ([20] * 3, [5] * 3)
-        assert first["cost"] == [0.5] * 3
+        assert (first["cost"], first["unpriced"]) == ([0.5, 0.5, 0], [0, 0, 1])
         totals = found["totals"]
-        assert (totals["turns"], totals["failed"], totals["cost"]) == (4, 1, 2.0)
+        assert (totals["turns"], totals["failed"], totals["cost"], totals["unpriced"]) == (4, 1, 1.5, 1)
         assert found["errors"] == [{"code": "upstream_timeout", "turns": 1}]
 
     with_site(scenario, keys=True)
@@ -83,6 +83,9 @@ def test_it_has_percentiles_by_group_and_over_time() -> None:
         assert durations["n"]["p99"] == pytest.approx(4000, rel=0.06)
         outputs = {each["group"]: each for each in found["latency"]["first_output"]}
         assert outputs.keys() == {"m"}
+        overall = found["latency"]["overall"]
+        assert overall["first_output"]["p50"] == pytest.approx(300, rel=0.06)
+        assert overall["duration"]["p99"] == pytest.approx(4000, rel=0.06)
         over_time = found["latency_over_time"]
         assert over_time["times"] == found["times"]
         assert over_time["duration"]["p99"][0] == pytest.approx(4000, rel=0.06)

@@ -29,7 +29,7 @@ _HOURS: dict[Bucket, int] = {"hour": 1, "day": 24}
 _USUAL_SPAN: dict[Bucket, int] = {"hour": 24 * HOUR, "day": 30 * 24 * HOUR}
 _SUMS = (
     *("turns", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
-    "cost",
+    *("cost", "unpriced"),
 )
 _NOTHING = TurnTotals(
     group={},
@@ -45,6 +45,7 @@ _NOTHING = TurnTotals(
     duration_ms=0,
 )
 _PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
+_KINDS = ("first_output", "duration")
 
 
 async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
@@ -57,6 +58,7 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
     sums = await ledger.totals(filter, (by, bucket))
     totals = await ledger.totals(filter, ())
     causes = await ledger.causes(filter)
+    overall = await ledger.latencies(filter, ())
     grouped = await ledger.latencies(filter, (by,))
     over_time = await ledger.latencies(filter, (bucket,))
     dashboard = {
@@ -66,6 +68,7 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
         "totals": totals[0] if totals else _NOTHING,
         "errors": [{"code": code, "turns": turns} for code, turns in causes],
         "latency": {
+            "overall": {kind: _values(getattr(each, kind)) for each in overall for kind in _KINDS},
             "first_output": _percentiles((each.group[by], each.first_output) for each in grouped),
             "duration": _percentiles((each.group[by], each.duration) for each in grouped),
         },
@@ -149,7 +152,7 @@ def _over_time(latencies: Iterable[TurnLatencies], bucket: Bucket, times: Sequen
     """Return the percentiles of each hour or day; None where there are no turns."""
     found = {each.group[bucket]: each for each in latencies}
     curves: dict[str, Any] = {"times": times}
-    for kind in ("first_output", "duration"):
+    for kind in _KINDS:
         rows = [_values(getattr(found[time], kind)) if time in found else {} for time in times]
         curves[kind] = {name: [row.get(name) for row in rows] for name in _PERCENTILES}
     return curves
