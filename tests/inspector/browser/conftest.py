@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from tests.client.server import in_a_thread
 from tests.gateway.configs import CONFIG
@@ -29,6 +29,7 @@ class Visits(Protocol):
 def playwright() -> Iterator[Playwright]:
     if shutil.which("chromium") is None:
         pytest.skip("Chromium is not installed: `apt-get install chromium`")
+    expect.set_options(timeout=20_000)  # other tests may run at the same time
     with sync_playwright() as started:
         yield started
 
