@@ -262,34 +262,50 @@ STEPS: Sequence[str] = (
 
     CREATE TEMP TABLE bounds (low INTEGER PRIMARY KEY, bucket INTEGER NOT NULL);
     INSERT INTO bounds VALUES {", ".join(f"({low}, {bucket})" for bucket, low in enumerate(BOUNDS))};
-    CREATE TEMP TABLE ended AS
+    CREATE TEMP TABLE marks (
+        hour INTEGER, tenant TEXT, model TEXT, target TEXT, outcome TEXT, number INTEGER
+    );
+    INSERT INTO marks
     SELECT
-        CAST(started_at AS INTEGER) / 3600 AS hour, tenant, model, target, outcome,
-        (SELECT bucket FROM bounds WHERE low <= first_output_ms ORDER BY low DESC LIMIT 1) AS first,
-        {DURATIONS} + (
+        CAST(started_at AS INTEGER) / 3600, tenant, model, target, outcome,
+        (SELECT bucket FROM bounds WHERE low <= first_output_ms ORDER BY low DESC LIMIT 1)
+    FROM turns WHERE ended_at IS NOT NULL AND first_output_ms >= 0;
+    INSERT INTO marks
+    SELECT
+        CAST(started_at AS INTEGER) / 3600, tenant, model, target, outcome, {DURATIONS} + (
             SELECT bucket FROM bounds WHERE low <= max(duration_ms, 0) ORDER BY low DESC LIMIT 1
-        ) AS duration
+        )
     FROM turns WHERE ended_at IS NOT NULL;
-    CREATE TEMP TABLE marks AS
-    SELECT hour, tenant, model, target, outcome, number, count(*) AS turns FROM (
-        SELECT hour, tenant, model, target, outcome, first AS number FROM ended WHERE first IS NOT NULL
-        UNION ALL SELECT hour, tenant, model, target, outcome, duration FROM ended
-    ) GROUP BY 1, 2, 3, 4, 5, 6;
-    CREATE INDEX temp.marks_by_hour ON marks (hour, tenant, model, target, outcome);
+    CREATE TEMP TABLE texts (
+        hour INTEGER, tenant TEXT, model TEXT, target TEXT, outcome TEXT, latencies TEXT NOT NULL,
+        PRIMARY KEY (hour, tenant, model, target, outcome)
+    ) WITHOUT ROWID;
+    INSERT INTO texts
+    SELECT
+        hour, tenant, model, target, outcome,
+        group_concat(char(65 + number / 26, 97 + number % 26) || turns, '')
+    FROM (
+        SELECT hour, tenant, model, target, outcome, number, count(*) AS turns FROM marks
+        GROUP BY 1, 2, 3, 4, 5, 6
+    ) GROUP BY 1, 2, 3, 4, 5;
     UPDATE turn_hours SET latencies = ifnull((
-        SELECT group_concat(char(65 + number / 26, 97 + number % 26) || turns, '') FROM marks
-        WHERE marks.hour = turn_hours.hour AND marks.tenant = turn_hours.tenant
-        AND marks.model = turn_hours.model AND marks.target = turn_hours.target
-        AND marks.outcome = turn_hours.outcome
+        SELECT texts.latencies FROM texts
+        WHERE texts.hour = turn_hours.hour AND texts.tenant = turn_hours.tenant
+        AND texts.model = turn_hours.model AND texts.target = turn_hours.target
+        AND texts.outcome = turn_hours.outcome
     ), '');
+    DELETE FROM texts;
+    INSERT INTO texts
+    SELECT hour / 24 * 24, tenant, model, target, outcome, group_concat(latencies, '') FROM turn_hours
+    GROUP BY 1, 2, 3, 4, 5;
     UPDATE turn_days SET latencies = ifnull((
-        SELECT group_concat(latencies, '') FROM turn_hours
-        WHERE turn_hours.hour >= turn_days.hour AND turn_hours.hour < turn_days.hour + 24
-        AND turn_hours.tenant = turn_days.tenant AND turn_hours.model = turn_days.model
-        AND turn_hours.target = turn_days.target AND turn_hours.outcome = turn_days.outcome
+        SELECT texts.latencies FROM texts
+        WHERE texts.hour = turn_days.hour AND texts.tenant = turn_days.tenant
+        AND texts.model = turn_days.model AND texts.target = turn_days.target
+        AND texts.outcome = turn_days.outcome
     ), '');
+    DROP TABLE temp.texts;
     DROP TABLE temp.marks;
-    DROP TABLE temp.ended;
     DROP TABLE temp.bounds;
     """,
 )
