@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.connect.guides import GUIDES
 from tests.cli.running import penstock
+from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.running import gateway
-from tests.inspector.sites import Site, with_site
+from tests.inspector.sites import KEYS, Site, with_site
 
 
 def test_every_client_has_its_settings() -> None:
@@ -37,6 +40,22 @@ def test_with_keys_the_client_takes_its_own_from_a_variable() -> None:
         assert "http://127.0.0.1/v1" in clients["openai"]["settings"]
 
     with_site(scenario, keys=True)
+
+
+def test_a_key_sees_the_models_that_it_may_use() -> None:
+    upstream = FakeUpstream("up", answer("Hello"))
+
+    async def scenario(site: Site) -> None:
+        services = site.gateway.services
+        limited = replace(KEYS[0], models=("demo",))
+        for keys, expected in ((KEYS, ["m", "demo"]), ((limited, *KEYS[1:]), ["demo"])):
+            services.settings = replace(services.settings, keys=keys)
+            found = await site.get("connect", who="anna")
+            (editor,) = [each for each in found["clients"] if each["name"] == "vscode"]
+            (group,) = json.loads(editor["settings"])
+            assert sorted(each["id"] for each in group["models"]) == sorted(expected)
+
+    with_site(scenario, upstream, keys=True)
 
 
 @pytest.mark.parametrize(
