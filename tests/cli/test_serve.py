@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
@@ -180,5 +181,6 @@ def test_workers_are_refused_on_windows(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_worker_without_a_supervisor_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_WORKER", "none")
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # a worker ignores Ctrl-C, tests do not
     with pytest.raises(UsageError, match="only `penstock serve --workers` starts workers"):
         serve.run(options())
