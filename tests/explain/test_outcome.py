@@ -15,7 +15,7 @@ from tests.stored_turns import CONTENT, Turn, answer, failure, request, trace
 SENT = {"last_event": "response.failed", "terminal_sent": True, "status": 200}
 RECEIVED = " The client received `response.failed`."
 CUT = [request(0.0, "up"), answer(0.1), trace(0.2, "read", size=10)]
-ENDED = [*CUT, trace(0.3, "read")]
+ENDED = [*CUT, trace(0.25, "read")]
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "completed": (
@@ -38,6 +38,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"status": "failed", "traces": ENDED},
         {"closer": "upstream", "code": "upstream_truncated", "idle_ms": 10, **SENT},
         f"The upstream up ended its answer without a finish reason.{RECEIVED}",
+    ),
+    "ended after a silence, which the gateway notices later": (
+        {"status": "failed", "traces": [*CUT, trace(1.2, "read"), failure(1.4, "upstream_truncated")]},
+        {"closer": "upstream", "code": "upstream_truncated", "idle_ms": 1210, **SENT},
+        f"The upstream up ended its answer without a finish reason after 1.00 s of silence.{RECEIVED}",
     ),
     "silent": (
         {"status": "failed", "traces": CUT},

@@ -26,6 +26,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] =
     "not by chance": ({"a": 1}, {"b": 1, "c": 1}, [("a", "dropped"), ("b", "added"), ("c", "added")]),
     "not by a flag": ({"a": True}, {"b": True}, [("a", "dropped"), ("b", "added")]),
     "the history": ({"input": [1]}, {"messages": [2]}, [("input → messages", "changed")]),
+    "the history of the demo": ({"input": [1]}, {"turns": [2]}, [("input → turns", "changed")]),
     "inner fields": (
         {"text": {"format": {"type": "x"}, "verbosity": "low"}},
         {"text": {"format": {"type": "y"}}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.explain.account import Account
 from penstock.explain.meanings import MEANINGS
 from penstock.formatting import format_duration
-from penstock.gateway.telemetry.traces import ReadTrace, read_trace
+from penstock.gateway.telemetry.traces import AnswerTrace, FailureTrace, ReadTrace, read_trace
 
 _SILENCE = 0.1
 """Seconds. A shorter silence at the end of an answer means nothing."""
@@ -48,7 +48,7 @@ def _failed(account: Account) -> str:
             how = "ended its answer" if _is_answer_complete(account) else "closed the connection"
             return f"{upstream} {how} without a finish reason{_silence(account)}."
         case "upstream_timeout":
-            silence = format_duration(verdict.idle_ms / 1000) if verdict.idle_ms else ""
+            silence = format_duration(seconds) if (seconds := _silent_seconds(account)) else ""
             waited = f" for {silence}" if silence else " within the time limit"
             return f"{upstream} sent nothing{waited}, and the gateway stopped waiting."
         case "upstream_unreachable":
@@ -96,8 +96,21 @@ def _is_answer_complete(account: Account) -> bool:
 
 
 def _silence(account: Account) -> str:
-    seconds = account.verdict.idle_ms / 1000
+    seconds = _silent_seconds(account)
     return f" after {format_duration(seconds)} of silence" if seconds >= _SILENCE else ""
+
+
+def _silent_seconds(account: Account) -> float:
+    """Return how long the upstream had sent nothing when its answer ended or failed."""
+    silence, last = account.verdict.idle_ms / 1000, None
+    for trace in account.traces:
+        record = read_trace(trace)
+        is_over = isinstance(record, FailureTrace) or (isinstance(record, ReadTrace) and record.is_end)
+        if is_over and last is not None:
+            silence = trace.time - last
+        is_heard = isinstance(record, AnswerTrace | ReadTrace) and not is_over
+        last = trace.time if is_heard else None
+    return silence
 
 
 def _after(account: Account) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 LONGEST = 2000
 """Bytes of a value. A longer one is left out here: the page has both requests."""
 _DEEPEST = 3
-_HISTORY = {"input": ("messages", "contents", "prompt", "history")}
+_HISTORY = {"input": ("messages", "contents", "prompt", "history", "turns")}
 """Fields with the same purpose, whose values differ in every dialect."""
 
 Json = Mapping[str, Any]
