@@ -16,7 +16,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.inspector.answers import answer, choice, invalid
-from penstock.store.latencies import LatencyHistogram, TurnLatencies
+from penstock.store.latencies import LatencyHistogram, TurnLatencies, sum_of_histograms
 from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnTotals, hour_of, sum_of, time_name
 
 Bucket = Literal["hour", "day"]
@@ -44,7 +44,6 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
     ledger = gateway.store
     sums = await ledger.totals(filter, (by, bucket))
     causes = await ledger.causes(filter)
-    overall = await ledger.latencies(filter, ())
     grouped = await ledger.latencies(filter, (by,))
     over_time = await ledger.latencies(filter, (bucket,))
     dashboard = {
@@ -54,7 +53,9 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
         "totals": sum_of(sums),
         "errors": [{"code": code, "turns": turns} for code, turns in causes],
         "latency": {
-            "overall": {kind: _values(getattr(each, kind)) for each in overall for kind in _KINDS},
+            "overall": {
+                kind: _values(sum_of_histograms(getattr(each, kind) for each in grouped)) for kind in _KINDS
+            },
             "first_output": _percentiles((each.group[by], each.first_output) for each in grouped),
             "duration": _percentiles((each.group[by], each.duration) for each in grouped),
         },

@@ -109,6 +109,13 @@ class LatencyHistogram(Struct, frozen=True):
         return None
 
 
+def sum_of_histograms(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:
+    counts: Counter[int] = Counter()
+    for each in histograms:
+        counts.update(each.counts)
+    return LatencyHistogram(counts)
+
+
 def _middle(bucket: int) -> float:
     """Return the value whose relative distance from both ends of a bucket is the same."""
     low = BOUNDS[bucket]
