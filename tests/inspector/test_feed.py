@@ -176,7 +176,7 @@ def test_an_outage_of_the_store_is_survived(feed: Feed, monkeypatch: pytest.Monk
             outage.setattr(site.gateway.store, "turns", fail)
             await watcher.sees(lambda: failures > 2)
         id = (await site.ask())["id"]
-        await watcher.sees(lambda: watcher.turns == [(id, "completed")])
+        await watcher.sees(lambda: watcher.turns[-1:] == [(id, "completed")])
         await watcher.leave()
 
     with_site(scenario)

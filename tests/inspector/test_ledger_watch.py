@@ -10,17 +10,27 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.inspector import ledger_watch
-from penstock.inspector.ledger_watch import OVERLAP, LedgerWatch, TooManyTurns
-from penstock.store.ledger import TurnRecord
+from penstock.inspector.ledger_watch import OVERLAP, OVERLAP_EVERY, RECENT, LedgerWatch, TooManyTurns
+from penstock.store.ledger import TurnFilter, TurnPage, TurnRecord
 from penstock.store.memory_ledger import MemoryLedger
 from tests.store.ledger_records import NOON, ended, started
+
+
+class CountingLedger(MemoryLedger):
+    read = 0
+    """Turns that were returned."""
+
+    async def turns(self, filter: TurnFilter, *, after: str = "", limit: int = 50) -> TurnPage:
+        page = await super().turns(filter, after=after, limit=limit)
+        self.read += len(page.turns)
+        return page
 
 
 class Scene:
     """A ledger, a clock that a test moves, and a watch of them."""
 
     def __init__(self) -> None:
-        self.ledger = MemoryLedger()
+        self.ledger = CountingLedger()
         self.now = NOON
         self.watch = LedgerWatch(self.ledger, lambda: self.now)
 
@@ -85,8 +95,27 @@ def test_a_record_that_is_written_late_is_seen() -> None:
     async def scenario(scene: Scene) -> None:
         scene.end(await scene.start("a"))
         await scene.changes()
-        scene.end(await scene.start("late", scene.now - OVERLAP / 2))
+        scene.end(await scene.start("late", scene.now - RECENT / 2))
         assert await scene.changes() == [("late", "completed")]
+        scene.end(await scene.start("very late", scene.now - OVERLAP / 2))
+        seen = [await scene.changes() for _ in range(OVERLAP_EVERY)]
+        assert [each for each in seen if each] == [[("very late", "completed")]]
+
+    scene(scenario)
+
+
+def test_most_readings_read_only_the_newest_turns() -> None:
+    async def scenario(scene: Scene) -> None:
+        for number in range(100):
+            scene.end(await scene.start(f"{number}"))
+            scene.now += 0.1
+        await scene.changes()
+        read: list[int] = []
+        for _ in range(OVERLAP_EVERY):
+            scene.ledger.read = 0
+            assert await scene.changes() == []
+            read.append(scene.ledger.read)
+        assert sorted(read)[-2:] == [pytest.approx(20, abs=1), pytest.approx(100, abs=1)]
 
     scene(scenario)
 

@@ -6,7 +6,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.store.ledger import Dimension, Period, cursor_of, period_at, position_of, time_name, tokens_of
+from penstock.store.ledger import (
+    Dimension,
+    Period,
+    TurnTotals,
+    cursor_of,
+    period_at,
+    position_of,
+    sum_of,
+    time_name,
+    tokens_of,
+)
 from tests.store.ledger_records import NOON, ended, started
 
 PERIODS: list[tuple[Period, str, str, str]] = [
@@ -41,3 +51,12 @@ def test_times_are_named_as_in_iso_8601() -> None:
 def test_a_reservation_counts_until_the_turn_ends() -> None:
     assert tokens_of(started("resp_1", tokens=100)) == 100
     assert tokens_of(ended(started("resp_1", tokens=100), tokens=7)) == 7
+
+
+def test_totals_are_added_to_each_other_without_their_groups() -> None:
+    names = [name for name in TurnTotals.__struct_fields__ if name != "group"]
+    one, other = (
+        TurnTotals(group={"key": key}, **dict.fromkeys(names, number)) for key, number in (("a", 1), ("b", 2))
+    )
+    assert sum_of([one, other]) == TurnTotals(group={}, **dict.fromkeys(names, 3))
+    assert sum_of([]) == TurnTotals(group={}, **dict.fromkeys(names, 0))

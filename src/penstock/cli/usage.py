@@ -117,8 +117,10 @@ _NUMBERS = (
 
 
 def _print_table(by: Sequence[Dimension], totals: Sequence[TurnTotals], terminal: Terminal) -> None:
+    from penstock.store.ledger import sum_of
+
     rows = [[*(terminal.clean(each.group[name]) or "-" for name in by), *_numbers(each)] for each in totals]
-    total = _sum(totals)
+    total = sum_of(totals)
     if len(totals) > 1:
         rows.append([*("total" if name == by[0] else "" for name in by), *_numbers(total)])
     print_table([*(Column(name, least=_NARROWEST) for name in by), *_NUMBERS], rows, terminal)
@@ -157,10 +159,3 @@ def _notes(total: TurnTotals) -> list[str]:
         notes.append(f"The cost does not include {turns} with models whose price is not known.")
         notes.append('Add prices to penstock.toml: [models.NAME] limits = "price:INPUT/OUTPUT"')
     return notes
-
-
-def _sum(totals: Sequence[TurnTotals]) -> TurnTotals:
-    from penstock.store.ledger import TurnTotals
-
-    names = [name for name in TurnTotals.__struct_fields__ if name != "group"]
-    return TurnTotals(group={}, **{name: sum(getattr(each, name) for each in totals) for name in names})

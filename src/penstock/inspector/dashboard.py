@@ -17,7 +17,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.inspector.answers import answer, choice, invalid
 from penstock.store.latencies import LatencyHistogram, TurnLatencies
-from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnTotals, hour_of, time_name
+from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnTotals, hour_of, sum_of, time_name
 
 Bucket = Literal["hour", "day"]
 
@@ -31,19 +31,6 @@ _SUMS = (
     *("turns", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
     *("cost", "unpriced"),
 )
-_NOTHING = TurnTotals(
-    group={},
-    turns=0,
-    failed=0,
-    input_tokens=0,
-    cached_tokens=0,
-    output_tokens=0,
-    reasoning_tokens=0,
-    cost=0.0,
-    unpriced=0,
-    estimated=0,
-    duration_ms=0,
-)
 _PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
 _KINDS = ("first_output", "duration")
 
@@ -56,7 +43,6 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
     times = _times(filter, bucket)
     ledger = gateway.store
     sums = await ledger.totals(filter, (by, bucket))
-    totals = await ledger.totals(filter, ())
     causes = await ledger.causes(filter)
     overall = await ledger.latencies(filter, ())
     grouped = await ledger.latencies(filter, (by,))
@@ -65,7 +51,7 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
         "bucket": bucket,
         "times": times,
         "groups": _groups(sums, by, bucket, times),
-        "totals": totals[0] if totals else _NOTHING,
+        "totals": sum_of(sums),
         "errors": [{"code": code, "turns": turns} for code, turns in causes],
         "latency": {
             "overall": {kind: _values(getattr(each, kind)) for each in overall for kind in _KINDS},
@@ -107,15 +93,12 @@ def _groups(
     sums: Sequence[TurnTotals], by: Dimension, bucket: Bucket, times: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return a curve for each group, those with the most turns first."""
-    turns: dict[str, int] = {}
+    found: dict[str, list[TurnTotals]] = {}
     for each in sums:
-        turns[each.group[by]] = turns.get(each.group[by], 0) + each.turns
-    names = sorted(turns, key=lambda name: (-turns[name], name))[:MOST_GROUPS]
-    groups = []
-    for name in names:
-        own = [each for each in sums if each.group[by] == name]
-        groups.append(_curve(name, own, bucket, times))
-    rest = [each for each in sums if each.group[by] not in names]
+        found.setdefault(each.group[by], []).append(each)
+    names = sorted(found, key=lambda name: (-sum(each.turns for each in found[name]), name))
+    groups = [_curve(name, found[name], bucket, times) for name in names[:MOST_GROUPS]]
+    rest = [each for name in names[MOST_GROUPS:] for each in found[name]]
     if rest:
         groups.append({**_curve("others", rest, bucket, times), "is_rest": True})
     return groups

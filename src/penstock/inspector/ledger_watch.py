@@ -11,8 +11,13 @@ from collections.abc import Callable
 
 from penstock.store.ledger import UNFINISHED, Ledger, TurnFilter, TurnRecord
 
-OVERLAP = 10.0
-"""Seconds. A gateway whose disk is slow writes the record of a turn later than that of the next one."""
+RECENT = 2.0
+"""Seconds. The record of a short turn is written when it ends, later than that of the next turn."""
+OVERLAP = 15.0
+"""Seconds. A gateway whose disk is slow writes records even later. Reading these again each time would cost
+the streams of a busy gateway more than everything else here."""
+OVERLAP_EVERY = 5
+"""Readings of which one reads the whole overlap: with one per second, a record may be ten seconds late."""
 MOST = 5000
 """Turns of one reading."""
 _PAGE = 500
@@ -28,18 +33,21 @@ class LedgerWatch:
         self._running: dict[str, TurnRecord] = {}
         self._ended: dict[str, float] = {}
         """The start of each turn whose end was seen, as far back as the next reading goes."""
-        self._begin = clock() - OVERLAP
+        self._begin = self._recent = clock() - OVERLAP
+        self._readings = 0
 
     async def next(self) -> list[TurnRecord]:
         """Return the turns that have changed since the last call, in the order of their starts. Raise
         `TooManyTurns`: then the next call goes on from now."""
+        since = self._recent if self._readings % OVERLAP_EVERY else self._begin
         try:
             found = await self._read(TurnFilter(outcome=UNFINISHED))
-            found |= await self._read(TurnFilter(since=self._begin))
+            found |= await self._read(TurnFilter(since=since))
         except TooManyTurns:
             self._running, self._ended = {}, {}
-            self._begin = self._clock()
+            self._begin = self._recent = self._clock()
             raise
+        self._readings += 1
         for record in self._running.values():
             if record.id not in found and (now := await self._look_up(record)) is not None:
                 found[now.id] = now
@@ -56,6 +64,7 @@ class LedgerWatch:
         now = self._clock()
         newest = max((record.started_at for record in found.values()), default=now)
         self._begin = max(self._begin, min(newest, now) - OVERLAP)
+        self._recent = max(self._recent, min(newest, now) - RECENT)
         self._running = {record.id: record for record in found.values() if record.ended_at is None}
         ended = {record.id: record.started_at for record in found.values() if record.ended_at is not None}
         self._ended = {id: start for id, start in {**self._ended, **ended}.items() if start >= self._begin}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -127,6 +128,7 @@ class TurnFilter(Struct, frozen=True, kw_only=True):
 
 
 DIMENSIONS: tuple[Dimension, ...] = ("key", "model", "target", "outcome", "hour", "day", "month")
+TIMES: tuple[Dimension, ...] = ("hour", "day", "month")
 FAILED = ("failed", "refused")
 """The outcomes that `TurnTotals.failed` counts."""
 INTERRUPTED = "gateway_restarted"
@@ -159,6 +161,12 @@ class TurnTotals(Struct, frozen=True, kw_only=True):
     estimated: int
     """Turns whose tokens are an estimate."""
     duration_ms: int
+
+
+def sum_of(totals: Sequence[TurnTotals]) -> TurnTotals:
+    """Add totals to each other."""
+    names = [name for name in TurnTotals.__struct_fields__ if name != "group"]
+    return TurnTotals(group={}, **{name: sum(getattr(each, name) for each in totals) for name in names})
 
 
 class Ledger(Protocol):
@@ -249,8 +257,10 @@ def period_at(period: Period, time: float) -> tuple[float, float]:
     return begin.timestamp(), following.timestamp()
 
 
+@lru_cache(maxsize=1024)
 def time_name(dimension: Dimension, hour: int) -> str:
-    """Return the name of the hour, day or month that contains an hour since 1970."""
+    """Return the name of the hour, day or month that contains an hour since 1970. A report has thousands of
+    rows, but few different times."""
     moment = datetime.fromtimestamp(hour * HOUR, UTC)
     return moment.strftime({"hour": "%Y-%m-%dT%H:00Z", "day": "%Y-%m-%d", "month": "%Y-%m"}[dimension])
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnRecord
 from penstock.store.sqlite import ledger
 from penstock.store.sqlite.archive import SqliteArchive
+from penstock.store.sqlite.file import connect
 from penstock.store.sqlite.store import SqliteStore
 from tests.store.builders import Clock
 from tests.store.ledger_records import NOON, ended, started
@@ -116,3 +119,17 @@ def test_the_size_of_the_ledger_does_not_displace_responses(tmp_path: Path) -> N
         assert used * 0.5 < size < used * 2
 
     use_store(tmp_path / "store.db", check)
+
+
+@pytest.mark.parametrize(("by", "table"), [("hour", "turn_hours"), ("day", "turn_days")])
+def test_sums_are_added_up_in_the_order_of_their_rows(tmp_path: Path, by: Dimension, table: str) -> None:
+    path, queries = tmp_path / "store.db", list[str]()
+    use_store(path, do_nothing)
+    connection = connect(path, 0)
+    connection.set_trace_callback(queries.append)
+    ledger.totals(connection, EVERYTHING, ("key", by))
+    connection.set_trace_callback(None)
+    [source] = re.findall(rf"SELECT (?:(?!SELECT).)*? FROM {table} .*?GROUP BY hour, tenant", queries[0])
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {source}")]
+    connection.close()
+    assert plan == [f"SEARCH {table} USING PRIMARY KEY (hour>? AND hour<?)"]  # and nothing is sorted
