@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from penstock.errors import PenstockError
@@ -14,6 +14,8 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import JSON, Exchange
 from penstock.gateway.http.paging import number
 from penstock.protocol.large_json import encode_stepwise
+
+T = TypeVar("T")
 
 HEADERS = (("x-content-type-options", "nosniff"), ("cache-control", "no-store"))
 PIECE = 256 * 1024
@@ -83,6 +85,14 @@ async def send(exchange: Exchange, body: bytes) -> None:
         exchange.abort()
     else:
         exchange.channel.end()
+
+
+def while_connected(exchange: Exchange | None, items: Iterable[T]) -> Iterator[T]:
+    """Yield the items of some work in a thread; raise `Abandoned` once the client has disconnected."""
+    for item in items:
+        if exchange is not None and not exchange.channel.is_connected:
+            raise Abandoned
+        yield item
 
 
 def whole_number(exchange: Exchange, name: str, otherwise: int, *, least: int, most: int = _LARGEST) -> int:

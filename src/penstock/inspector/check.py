@@ -23,7 +23,7 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import Abandoned, choice, desk_of
+from penstock.inspector.answers import choice, desk_of, while_connected
 from penstock.inspector.columns import StreamColumns
 from penstock.inspector.logged_events import json_or_none
 from penstock.inspector.violations import MOST_VIOLATIONS, ShownViolation, shown
@@ -192,9 +192,7 @@ class _Output:
 
 
 def _pieces(data: bytes, exchange: Exchange | None) -> Iterator[bytes]:
-    for begin in range(0, len(data), _PIECE):
-        if exchange is not None and not exchange.channel.is_connected:
-            raise Abandoned
+    for begin in while_connected(exchange, range(0, len(data), _PIECE)):
         yield data[begin : begin + _PIECE]
 
 
