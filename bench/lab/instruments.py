@@ -142,6 +142,15 @@ def _cpu_ticks(pids: Sequence[int]) -> tuple[int, int]:
     return user, system
 
 
+def cpu_ms(pids: Sequence[int]) -> float:
+    """Return the CPU time that the threads of processes have used, more exactly than in ticks."""
+    total = 0
+    for pid in pids:
+        for file in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+            total += int(Path(file).read_text().split()[0])
+    return total / 1e6
+
+
 @dataclass(frozen=True)
 class Certificate:
     chain: Path
