@@ -23,8 +23,9 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import choice, desk_of, while_connected
+from penstock.inspector.answers import choice, while_connected
 from penstock.inspector.columns import StreamColumns
+from penstock.inspector.file_desk import file_desk_of
 from penstock.inspector.logged_events import json_or_none
 from penstock.inspector.violations import MOST_VIOLATIONS, ShownViolation, shown
 from penstock.protocol.events import TERMINAL
@@ -59,24 +60,21 @@ class CheckedStream(Struct):
     status: str = ""
 
 
-async def check_file(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+async def check_file(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     accent = choice(exchange, "accent", _AUTO, *ACCENTS)
-    data = await _read(gateway, exchange)
-    await desk_of(gateway).answer(exchange, max(len(data), HEAVY), lambda: checked(data, accent, exchange))
+    desk = file_desk_of(gateway)
+    with desk.room(key):
+        data = await _read(gateway, exchange)
+        await desk.answer(exchange, max(len(data), HEAVY), lambda: checked(data, accent, exchange))
 
 
-async def translate_file(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+async def translate_file(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     name = choice(exchange, "dialect", _AUTO, *DIALECTS)
     accent = choice(exchange, "accent", *ACCENTS)
-    data = await _read(gateway, exchange)
-    if name == _AUTO:
-        name = dialect_of(format_of_bytes(data))
-        if not name:
-            message = "the API format of this file is not known: name it with ?dialect="
-            raise RequestRefused(400, "unknown_format", message, param="dialect")
-    await desk_of(gateway).answer(
-        exchange, max(len(data), HEAVY), lambda: _translated(data, name, accent, exchange)
-    )
+    desk = file_desk_of(gateway)
+    with desk.room(key):
+        data = await _read(gateway, exchange)
+        await desk.answer(exchange, max(len(data), HEAVY), lambda: _translated(data, name, accent, exchange))
 
 
 async def _read(gateway: Gateway, exchange: Exchange) -> bytes:
@@ -238,6 +236,11 @@ def _no_events(data: bytes, format: str) -> str:
 
 def _translated(data: bytes, name: str, accent: str, exchange: Exchange) -> Json:
     """Return the stream that a gateway would have sent, and the check of it."""
+    if name == _AUTO:
+        name = dialect_of(format_of_bytes(data))
+    if not name:
+        message = "the API format of this file is not known: name it with ?dialect="
+        raise RequestRefused(400, "unknown_format", message, param="dialect")
     pipeline = translation(
         name,
         CreateResponse(),
