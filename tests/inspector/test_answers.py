@@ -81,6 +81,38 @@ def test_nothing_is_made_for_a_client_that_is_gone() -> None:
     asyncio.run(scenario())
 
 
+def test_a_client_that_leaves_while_it_waits_is_not_kept_waiting() -> None:
+    async def scenario() -> None:
+        desk, begun, gate = Desk(), asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def make() -> str:
+            loop.call_soon_threadsafe(begun.set)
+            assert gate.wait(30)
+            return "made"
+
+        first, second, third = (FakeHttpChannel("GET") for _ in range(3))
+        running = asyncio.create_task(desk.answer(exchange_of(first), HEAVY, make))
+        await begun.wait()
+        waiting = asyncio.create_task(desk.answer(exchange_of(second), HEAVY, lambda: pytest.fail("made")))
+        cancelled = asyncio.create_task(desk.answer(exchange_of(third), HEAVY, lambda: pytest.fail("made")))
+        await asyncio.sleep(0)
+        second.disconnect()
+        cancelled.cancel()
+        with pytest.raises(ClientDisconnected):
+            await waiting
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert not running.done()
+        gate.set()
+        await running
+        last = FakeHttpChannel("GET")
+        await desk.answer(exchange_of(last), HEAVY, lambda: "free")
+        assert (first.body, last.body) == (b'"made"', b'"free"')
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("query", "expected"), [("", 7), ("n=0", 0), ("n=-1", -1), ("n=20", 20), ("n=21", None), ("n=x", None)]
 )

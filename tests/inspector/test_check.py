@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.http.exchange import Exchange
 from penstock.inspector import check
 from penstock.inspector.columns import StreamColumns
 from penstock.stream.accents import ACCENTS
@@ -149,6 +151,78 @@ def test_what_would_take_much_more_memory_than_the_file_is_refused(monkeypatch: 
         assert "more than 5 events" in found["error"]["message"]
         found = await posted(site, "translate", sse("chat", done=True), 413)
         assert "64 MB" in found["error"]["message"]
+
+    with_site(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("MOST_LINES", b"data:\n" * 11, "more than 10 lines"),
+        ("MOST_LINES", b"\r" * 11, "more than 10 lines"),
+        ("MOST_EVENTS", b"{}\n" * 11, "more than 10 events"),
+        ("MOST_EVENTS", b"[" + b"{}," * 11 + b"{}]", "more than 10 events"),
+    ],
+)
+def test_small_lines_and_frames_are_counted(
+    name: str, data: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, name, 10)
+
+    async def scenario(site: Site) -> None:
+        assert message in (await posted(site, "translate?dialect=chat", data, 413))["error"]["message"]
+        if name == "MOST_LINES":
+            assert message in (await posted(site, "check", data, 413))["error"]["message"]
+
+    with_site(scenario)
+
+
+def test_lines_are_counted_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_pieces", lambda *_: pytest.fail("read"))
+    with pytest.raises(RequestRefused):
+        check.checked(b"data:\n" * (check.MOST_LINES + 1), "auto")
+
+
+def test_items_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "MOST_ITEMS", 3)
+    added = b'data: {"type":"response.output_item.added","output_index":%d,"item":{"id":"msg_%d"}}\n\n'
+
+    async def scenario(site: Site) -> None:
+        data = b"".join(added % (number, number) for number in range(4))
+        assert "more than 3 items" in (await posted(site, "check", data, 413))["error"]["message"]
+
+    with_site(scenario)
+
+
+def test_a_long_stream_is_read_as_a_whole_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[str, bool]] = []
+    original = check._checked_in
+    broken = DOUBLED * 3
+    monkeypatch.setattr(check, "COMPARED", len(DOUBLED))
+
+    def noted(data: bytes, accent: str, exchange: Exchange | None) -> check.CheckedStream:
+        read.append((accent, len(data) == len(broken)))
+        return original(data, accent, exchange)
+
+    monkeypatch.setattr(check, "_checked_in", noted)
+    assert check.checked(broken, "auto")["violations"]
+    assert sum(is_whole for _, is_whole in read) <= 2
+    assert [accent for accent, is_whole in read if not is_whole] == [*ACCENTS]
+
+
+def test_the_beginning_of_a_long_stream_decides_on_its_accent(monkeypatch: pytest.MonkeyPatch) -> None:
+    thinking = frames(chunk({"reasoning_content": "Hm."}), *text(*"Hello, this is a long answer."), STOP)
+
+    async def scenario(site: Site) -> None:
+        first, *others = ACCENTS
+        for accent in others:
+            translated = await posted(site, f"translate?dialect=chat&accent={accent}", thinking)
+            stream = translated["sse"].encode()
+            if (await posted(site, f"check?accent={first}", stream))["violations"]:
+                break
+        monkeypatch.setattr(check, "COMPARED", len(stream) * 3 // 4)
+        found = await posted(site, "check", stream)
+        assert (found["violations"], found["accent"]) == ([], accent)
 
     with_site(scenario)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from penstock.fairness import HEAVY
 from penstock.inspector import dashboard
 from penstock.store.ledger import TurnRecord
 from tests.cli.running import penstock
@@ -161,7 +163,15 @@ def test_nothing_is_zero() -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["by=tenant", "bucket=month", "since=5&until=4", "since=1&bucket=hour", "colour=red", "since=x"],
+    [
+        "by=tenant",
+        "bucket=month",
+        "since=5&until=4",
+        "since=1&bucket=hour",
+        "since=0",
+        "colour=red",
+        "since=x",
+    ],
 )
 def test_wrong_options_are_refused(query: str) -> None:
     async def scenario(site: Site) -> None:
@@ -185,6 +195,26 @@ def test_many_groups_share_one_curve(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [each["group"] for each in found["latency"]["duration"]] == ["model 0", "model 1"]
 
     with_site(scenario, keys=True)
+
+
+def test_many_sums_are_drawn_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = dashboard._groups
+    names: list[str] = []
+
+    def noted(*args: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return original(*args)
+
+    monkeypatch.setattr(dashboard, "_groups", noted)
+    monkeypatch.setattr(dashboard, "ITEM_WEIGHT", HEAVY)
+
+    async def scenario(site: Site) -> None:
+        await fill(site, turn("1", 1))
+        assert (await site.get(f"dashboard?{SPAN}", who="root"))["totals"]["turns"] == 1
+
+    with_site(scenario, keys=True)
+    (name,) = names
+    assert name.startswith("penstock-heavy")
 
 
 def test_the_numbers_are_those_of_usage(tmp_path: Path) -> None:

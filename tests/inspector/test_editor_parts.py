@@ -6,12 +6,19 @@ import json
 
 import pytest
 
+from penstock.explain.account import Account
+from penstock.gateway.http.exchange import Exchange
+from penstock.inspector.answers import Abandoned
+from penstock.inspector.editor_parts import editor_parts
 from tests.cli.running import penstock
 from tests.dialects.chat_streams import chunk
+from tests.explain.archives import account_of
+from tests.gateway.fake_channels import FakeHttpChannel
 from tests.gateway.fake_upstreams import FakeUpstream, answer, paused_upstream
 from tests.gateway.scripts import STOP, text
 from tests.gateway.upstream import frames
 from tests.inspector.sites import Site, with_site
+from tests.stored_turns import Turn, log
 
 OPTIONS = {"text": [], "part": ["--host-has-thinking"], "none": ["--no-thinking"]}
 
@@ -66,3 +73,27 @@ def test_an_unknown_way_is_refused() -> None:
         assert (await site.get(f"turns/{id}/parts?thinking=loud", status=400))["error"]["param"] == "thinking"
 
     with_site(scenario, FakeUpstream("up", answer("Hello")))
+
+
+def test_the_times_of_a_long_log_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    delta = {"type": "response.output_text.delta", "delta": "x"}
+    readings = 0
+    original = Account._times
+
+    def counted(self: Account) -> list[float]:
+        nonlocal readings
+        readings += 1
+        return original(self)
+
+    monkeypatch.setattr(Account, "_times", counted)
+    account = account_of(Turn("resp_a", events=log(*[(n / 1000, delta) for n in range(1000)])))
+    editor_parts(account, "text")
+    assert readings == 1
+
+
+def test_the_rest_is_not_read_for_a_client_that_is_gone() -> None:
+    channel = FakeHttpChannel("GET")
+    channel.disconnect()
+    account = account_of(Turn("resp_a", events=log((0.0, {"type": "response.created"}))))
+    with pytest.raises(Abandoned):
+        editor_parts(account, "text", Exchange(channel))

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
+from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey, Limits
@@ -180,6 +181,88 @@ def test_an_outage_of_the_store_is_survived(feed: Feed, monkeypatch: pytest.Monk
         await watcher.leave()
 
     with_site(scenario)
+
+
+def test_an_error_of_a_reading_is_survived_and_logged_once(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(site: Site) -> None:
+        watcher = Watcher(feed, site.gateway)
+        await watcher.sees(lambda: watcher.events)
+        failures = 0
+
+        async def fail(*_: object, **__: object) -> None:
+            nonlocal failures
+            failures += 1
+            raise TypeError("planted")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(site.gateway.store, "turns", fail)
+            await watcher.sees(lambda: failures > 2)
+            other = Watcher(feed, site.gateway)
+            await other.sees(lambda: other.events)
+        id = (await site.ask())["id"]
+        await watcher.sees(lambda: watcher.turns[-1:] == [(id, "completed")])
+        await watcher.leave()
+        await other.leave()
+        assert readers() == []
+
+    with_site(scenario)
+    assert [each.getMessage() for each in caplog.records if "feed" in each.getMessage()] == [
+        "the live feed cannot read the ledger: TypeError"
+    ]
+
+
+def test_a_viewer_that_cannot_be_served_is_not_counted(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "MOST_VIEWERS", 1)
+
+    async def scenario(site: Site) -> None:
+        async def fail(*_: object, **__: object) -> None:
+            raise TypeError("planted")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(site.gateway.store, "turns", fail)
+            failed = Watcher(feed, site.gateway, query="since=1")
+            with pytest.raises(TypeError):
+                await failed.task
+        watcher = Watcher(feed, site.gateway)
+        await watcher.sees(lambda: watcher.events)
+        await watcher.leave()
+
+    with_site(scenario)
+
+
+def test_viewers_are_ended_if_their_task_ends(feed: Feed) -> None:
+    async def scenario(site: Site) -> None:
+        watcher = Watcher(feed, site.gateway)
+        await watcher.sees(lambda: watcher.events)
+        (reader,) = readers()
+        reader.cancel()
+        async with asyncio.timeout(10):
+            await watcher.task
+        assert watcher.channel.is_ended
+        after = Watcher(feed, site.gateway)
+        await after.sees(lambda: after.events)
+        id = (await site.ask())["id"]
+        await after.sees(lambda: (id, "completed") in after.turns)
+        await after.leave()
+
+    with_site(scenario)
+
+
+def test_one_key_cannot_keep_the_others_out(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "MOST_VIEWERS_OF_KEY", 1)
+
+    async def scenario(site: Site) -> None:
+        watchers = [Watcher(feed, site.gateway, who=who) for who in ("anna", "ben", "root")]
+        for watcher in watchers:
+            await watcher.sees(lambda: watcher.events)  # noqa: B023
+        with pytest.raises(RequestRefused, match="of this key"):
+            await Watcher(feed, site.gateway, who="anna").task
+        for watcher in watchers:
+            await watcher.leave()
+
+    with_site(scenario, keys=True)
 
 
 def test_more_turns_than_can_be_followed_are_a_reload(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:

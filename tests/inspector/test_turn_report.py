@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from penstock.errors import NetworkError
 from penstock.explain.account import read_account
@@ -13,10 +15,10 @@ from penstock.explain.report import report
 from penstock.store import open_archive
 from penstock.store.ledger import TurnFilter
 from tests.explain.archives import fallback_turn
-from tests.gateway.fake_upstreams import FakeUpstream, paused_upstream
+from tests.gateway.fake_upstreams import FakeUpstream, answer, paused_upstream
 from tests.gateway.scripts import STOP, text
 from tests.gateway.upstream import frames
-from tests.inspector.sites import Site, with_site
+from tests.inspector.sites import API, Site, with_site
 from tests.stored_turns import Turn, log
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m[x](javascript:alert(1))\"'`\u2028"
@@ -152,6 +154,52 @@ def test_broken_rows_are_shown_as_far_as_they_can_be_read() -> None:
         events = await site.get("turns/resp_a/events")
         assert events["data"][0]["event"] is None
         assert (await site.get("turns/resp_a/parts"))["skipped"] == len(turn.events)
+
+    with_site(scenario)
+
+
+DEEP = b'{"request_id":"","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ("UPDATE events SET data = x'00ff1234'", "The events cannot be read"),
+        ("UPDATE events SET data = x''", "The events cannot be read"),
+        ("UPDATE events SET data = x'01ff'", "The events cannot be read"),
+        ("UPDATE traces SET data = x'00ff1234'", "The traffic with the upstream cannot be read"),
+        ("UPDATE responses SET response = ?", ""),
+        ("UPDATE responses SET verdict = ?", ""),
+    ],
+)
+def test_damaged_rows_of_the_file_are_missing(change: str, missing: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+
+    async def scenario(site: Site) -> None:
+        id = (await site.ask(model="m", stream=True))["id"]
+        await site.gateway.store.stats()  # what is damaged next is written
+        with sqlite3.connect(path) as file:
+            assert file.execute(change, [DEEP] * change.count("?")).rowcount
+        file.close()
+        turn = await site.get(f"turns/{id}")
+        assert [each for each in turn["missing"] if missing and each.startswith(missing)] or not missing
+        for name in ("content", "events", "parts"):
+            await site.get(f"turns/{id}/{name}")
+        caller = await site.call(f"{API}/turns/{id}/replay", method="POST")
+        assert caller.status in (200, 409)
+
+    with_site(scenario, FakeUpstream("up", answer("Hello")), file=path, record=True)
+
+
+def test_deeply_nested_events_and_traces_are_unreadable() -> None:
+    turn = fallback_turn()
+    turn.events = [msgspec.structs.replace(each, data=DEEP) for each in turn.events]
+    turn.traces = [msgspec.structs.replace(each, data=DEEP) for each in turn.traces]
+
+    async def scenario(site: Site) -> None:
+        await site.keep(turn)
+        for name in ("", "/content", "/events", "/parts"):
+            await site.get(f"turns/resp_a{name}")
 
     with_site(scenario)
 

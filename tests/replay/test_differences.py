@@ -147,3 +147,19 @@ def test_requests_are_compared_field_by_field(before: Any, now: Any, expected: l
     assert {each.where for each in comparison.requests} <= {"request 1, m at first"}
     assert comparison.differences == []
     assert comparison.is_same is not bool(expected)
+
+
+def nested(levels: int, value: Any) -> Any:
+    for _ in range(levels):
+        value = {"items": value}
+    return value
+
+
+@pytest.mark.parametrize("levels", [63, 64, 450, 800])
+def test_deeply_nested_values_are_compared(levels: int) -> None:
+    recording = recorded(hello())
+    recording.attempts[0].body = nested(levels, "a")
+    events = replay(recording).events
+    for now, count in (("a", 0), ("b", 1)):
+        rendered = [Rendered(recording.attempts[0], nested(levels, now))]
+        assert len(compare(recording, Replayed(events=events, rendered=rendered)).requests) == count

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penstock.captures.reader import Capture
 from penstock.dialects.model_families import family_of
-from penstock.dialects.pipeline import Pipeline
+from penstock.dialects.pipeline import FrameDecoder, Pipeline
 from penstock.dialects.plan import Quirks, Target
 from penstock.dialects.recognition import FORMATS
 from penstock.dialects.registry import dialect
@@ -25,18 +25,19 @@ def translation(
     accent: str = "openresponses",
     quirks: Quirks | None = None,
     advise: Callable[[str], str] = str,
+    decoder: FrameDecoder | None = None,
 ) -> Pipeline:
     """Return a pipeline that reads a stream in the dialect of this name: feed it the bytes, then end it.
 
     `request` has the declared tools, and may be empty. `advise` returns what to do with a stream in another
-    format.
+    format, `decoder` reads frames; by default, those of any transport.
     """
     model = request.model or ""
     target = Target(model=model, dialect=name, family=family_of(model), quirks=quirks or Quirks())
     plan = plan_for(request, target, accent=accent)
     response = response_for(request, id=id, created_at=int(clock()), model=model or "unknown")
     pipeline = Pipeline(ResponseStreamStateMachine(response, clock=clock, tools=plan.tools))
-    pipeline.open(dialect(name), plan, decoder=Capture(arrays=True), advise=advise)
+    pipeline.open(dialect(name), plan, decoder=decoder or Capture(arrays=True), advise=advise)
     return pipeline
 
 

@@ -195,8 +195,8 @@ def attempts_of(traces: list[Trace]) -> list[AttemptSummary]:
 
 
 def read_json(data: bytes, type: type[T]) -> T | None:
-    """Decode JSON; return None if it is empty, malformed or of another type."""
+    """Decode JSON; return None if it is empty, malformed, nested too deeply, or of another type."""
     try:
         return msgspec.json.decode(data, type=type)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None

@@ -60,7 +60,7 @@ def _lines(items: Iterable[StoredItem]) -> list[str]:
 def _line(data: bytes) -> str:
     try:
         item = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "(unreadable item)"
     if not isinstance(item, dict):
         return "(unreadable item)"

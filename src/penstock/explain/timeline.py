@@ -217,5 +217,5 @@ _events = msgspec.json.Decoder(_Event)
 def _read_event(data: bytes) -> _Event | None:
     try:
         return _events.decode(data)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None

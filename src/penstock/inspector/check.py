@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.captures.reader import OneDocument
+from penstock.captures.reader import Capture, OneDocument
 from penstock.captures.stream_check import AT_END, OtherFormat, StreamCheck
 from penstock.captures.translation import dialect_of, translation
 from penstock.dialects.recognition import FORMATS, format_of_bytes
@@ -23,14 +23,15 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import Abandoned, choice, desk_of
+from penstock.inspector.answers import choice, while_connected
 from penstock.inspector.columns import StreamColumns
+from penstock.inspector.file_desk import file_desk_of
 from penstock.inspector.logged_events import json_or_none
 from penstock.inspector.violations import MOST_VIOLATIONS, ShownViolation, shown
 from penstock.protocol.events import TERMINAL
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import encode
-from penstock.sse import DONE, encode_frame
+from penstock.sse import DONE, Frame, encode_frame
 from penstock.stream.accents import ACCENTS
 from penstock.stream.checker import Violation
 from penstock.stream.recovery import RecoveredOutput
@@ -38,8 +39,13 @@ from penstock.stream.recovery import RecoveredOutput
 LARGEST = 32 * 1024 * 1024
 LARGEST_TRANSLATION = 64 * 1024 * 1024
 """Bytes. Each of the smallest chunks becomes an event that is several times as large."""
-MOST_EVENTS = 500_000
-"""What is known of each item is kept until the end: many small ones take much more memory than the file."""
+MOST_EVENTS = 200_000
+MOST_LINES = 1_000_000
+MOST_ITEMS = 10_000
+"""Real streams have far fewer of each. What is known of an item is kept until the end, so many small ones
+take much more memory than the file, and small lines take much more time."""
+COMPARED = 1024 * 1024
+"""Bytes in which the accents are compared."""
 _PIECE = 64 * 1024
 _AUTO = "auto"
 
@@ -59,24 +65,21 @@ class CheckedStream(Struct):
     status: str = ""
 
 
-async def check_file(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+async def check_file(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     accent = choice(exchange, "accent", _AUTO, *ACCENTS)
-    data = await _read(gateway, exchange)
-    await desk_of(gateway).answer(exchange, max(len(data), HEAVY), lambda: checked(data, accent, exchange))
+    desk = file_desk_of(gateway)
+    with desk.room(key):
+        data = await _read(gateway, exchange)
+        await desk.answer(exchange, max(len(data), HEAVY), lambda: checked(data, accent, exchange))
 
 
-async def translate_file(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+async def translate_file(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     name = choice(exchange, "dialect", _AUTO, *DIALECTS)
     accent = choice(exchange, "accent", *ACCENTS)
-    data = await _read(gateway, exchange)
-    if name == _AUTO:
-        name = dialect_of(format_of_bytes(data))
-        if not name:
-            message = "the API format of this file is not known: name it with ?dialect="
-            raise RequestRefused(400, "unknown_format", message, param="dialect")
-    await desk_of(gateway).answer(
-        exchange, max(len(data), HEAVY), lambda: _translated(data, name, accent, exchange)
-    )
+    desk = file_desk_of(gateway)
+    with desk.room(key):
+        data = await _read(gateway, exchange)
+        await desk.answer(exchange, max(len(data), HEAVY), lambda: _translated(data, name, accent, exchange))
 
 
 async def _read(gateway: Gateway, exchange: Exchange) -> bytes:
@@ -93,8 +96,15 @@ def _too_large(why: str) -> RequestRefused:
     return RequestRefused(413, "request_too_large", message)
 
 
+def _refuse_many_lines(data: bytes) -> None:
+    lines = data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
+    if lines > MOST_LINES:
+        raise _too_large(f"it has more than {MOST_LINES:,} lines")
+
+
 def checked(data: bytes, accent: str, exchange: Exchange | None = None) -> Json:
     """Return what a file is, and what it breaks."""
+    _refuse_many_lines(data)
     try:
         found = _best(data, accent, exchange)
     except OtherFormat as other:
@@ -126,18 +136,29 @@ def checked(data: bytes, accent: str, exchange: Exchange | None = None) -> Json:
 
 
 def _best(data: bytes, accent: str, exchange: Exchange | None) -> CheckedStream:
-    """Check a stream in an accent, or in the one that it breaks least."""
+    """Check a stream in an accent, or in the one that it breaks least. If it is long, its beginning decides
+    between the accents: then it is read as a whole twice at most."""
     if accent != _AUTO:
         return _checked_in(data, accent, exchange)
-    best: CheckedStream | None = None
-    for name in ACCENTS:
-        found = _checked_in(data, name, exchange)
-        if best is None or len(found.violations) < len(best.violations):
+    first, *others = ACCENTS
+    whole = _checked_in(data, first, exchange)
+    if not whole.violations:
+        return whole
+    is_short = len(data) <= COMPARED
+    start = data if is_short else data[: data.rfind(b"\n", 0, COMPARED) + 1]
+    best = whole if is_short else _checked_in(start, first, exchange)
+    for name in others:
+        found = _checked_in(start, name, exchange)
+        if len(found.violations) < len(best.violations):
             best = found
         if not best.violations:
             break
-    assert best is not None
-    return best
+    if is_short:
+        return best
+    if best.accent == first:
+        return whole
+    found = _checked_in(data, best.accent, exchange)
+    return found if len(found.violations) < len(whole.violations) else whole
 
 
 def _checked_in(data: bytes, accent: str, exchange: Exchange | None) -> CheckedStream:
@@ -149,6 +170,8 @@ def _checked_in(data: bytes, accent: str, exchange: Exchange | None) -> CheckedS
         if text.strip() not in ("[DONE]", ""):
             columns.add(position, float(position), text)
             output.add(text)
+        if output.count > MOST_ITEMS:
+            raise _too_large(f"it has more than {MOST_ITEMS:,} items")
 
     check = StreamCheck(accent=accent, on_frame=frame)
     violations: list[ShownViolation] = []
@@ -173,6 +196,8 @@ class _Output:
 
     def __init__(self) -> None:
         self.response: Json = {}
+        self.count = 0
+        """Items that were added."""
         self._growing = RecoveredOutput()
 
     @property
@@ -184,6 +209,7 @@ class _Output:
         event = json_or_none(text.encode("utf-8", "replace"))
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             return
+        self.count += event["type"] == "response.output_item.added"
         if event["type"] in TERMINAL:
             response = event.get("response")
             self.response = response if isinstance(response, dict) else {}
@@ -192,9 +218,7 @@ class _Output:
 
 
 def _pieces(data: bytes, exchange: Exchange | None) -> Iterator[bytes]:
-    for begin in range(0, len(data), _PIECE):
-        if exchange is not None and not exchange.channel.is_connected:
-            raise Abandoned
+    for begin in while_connected(exchange, range(0, len(data), _PIECE)):
         yield data[begin : begin + _PIECE]
 
 
@@ -238,8 +262,34 @@ def _no_events(data: bytes, format: str) -> str:
     return f"No events were found in {counted(len(data), 'byte')}, read as {format}: it is not a stream."
 
 
+class _CountedFrames:
+    """Reads the frames of a file that is translated, up to a number."""
+
+    def __init__(self) -> None:
+        self._capture = Capture(arrays=True)
+        self._count = 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        return self._counted(self._capture.feed(data))
+
+    def end(self) -> list[Frame]:
+        return self._counted(self._capture.end())
+
+    def _counted(self, frames: list[Frame]) -> list[Frame]:
+        self._count += len(frames)
+        if self._count > MOST_EVENTS:
+            raise _too_large(f"it has more than {MOST_EVENTS:,} events")
+        return frames
+
+
 def _translated(data: bytes, name: str, accent: str, exchange: Exchange) -> Json:
     """Return the stream that a gateway would have sent, and the check of it."""
+    _refuse_many_lines(data)
+    if name == _AUTO:
+        name = dialect_of(format_of_bytes(data))
+    if not name:
+        message = "the API format of this file is not known: name it with ?dialect="
+        raise RequestRefused(400, "unknown_format", message, param="dialect")
     pipeline = translation(
         name,
         CreateResponse(),
@@ -247,6 +297,7 @@ def _translated(data: bytes, name: str, accent: str, exchange: Exchange) -> Json
         clock=time.time,
         accent=accent,
         advise=lambda other: f"choose {dialect_of(other) or 'another file'}",
+        decoder=_CountedFrames(),
     )
     apply, sse = ACCENTS[accent](), bytearray()
     try:

@@ -11,11 +11,12 @@ from typing import Any, Literal, cast
 
 from msgspec.structs import replace
 
+from penstock.fairness import ITEM_WEIGHT
 from penstock.gateway.api.ledger import FILTERS, check_names, turn_filter
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import answer, choice, invalid
+from penstock.inspector.answers import choice, desk_of, invalid
 from penstock.store.latencies import LatencyHistogram, TurnLatencies, sum_of_histograms
 from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnTotals, hour_of, sum_of, time_name
 
@@ -39,38 +40,45 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
     check_names(exchange.query, (*FILTERS, "by", "bucket"))
     by = cast(Dimension, choice(exchange, "by", "model", "key", "target", "outcome"))
     bucket = cast(Bucket, choice(exchange, "bucket", "hour", "day"))
-    filter, bucket = _bounded(turn_filter(exchange.query, key), bucket, gateway.clock())
+    filter = turn_filter(exchange.query, key)
+    filter, bucket = _bounded(filter, bucket, gateway.clock(), is_given=bool(exchange.query.get("since")))
     times = _times(filter, bucket)
     ledger = gateway.store
     sums = await ledger.totals(filter, (by, bucket))
     causes = await ledger.causes(filter)
     grouped = await ledger.latencies(filter, (by,))
     over_time = await ledger.latencies(filter, (bucket,))
-    dashboard = {
-        "bucket": bucket,
-        "times": times,
-        "groups": _groups(sums, by, bucket, times),
-        "totals": sum_of(sums),
-        "errors": [{"code": code, "turns": turns} for code, turns in causes],
-        "latency": {
-            "overall": {
-                kind: _values(sum_of_histograms(getattr(each, kind) for each in grouped)) for kind in _KINDS
+
+    def dashboard() -> dict[str, Any]:
+        return {
+            "bucket": bucket,
+            "times": times,
+            "groups": _groups(sums, by, bucket, times),
+            "totals": sum_of(sums),
+            "errors": [{"code": code, "turns": turns} for code, turns in causes],
+            "latency": {
+                "overall": {
+                    kind: _values(sum_of_histograms(getattr(each, kind) for each in grouped))
+                    for kind in _KINDS
+                },
+                "first_output": _percentiles((each.group[by], each.first_output) for each in grouped),
+                "duration": _percentiles((each.group[by], each.duration) for each in grouped),
             },
-            "first_output": _percentiles((each.group[by], each.first_output) for each in grouped),
-            "duration": _percentiles((each.group[by], each.duration) for each in grouped),
-        },
-        "latency_over_time": _over_time(over_time, bucket, times),
-    }
-    await answer(exchange, dashboard)
+            "latency_over_time": _over_time(over_time, bucket, times),
+        }
+
+    weight = ITEM_WEIGHT * (len(sums) + len(grouped) + len(over_time))
+    await desk_of(gateway).answer(exchange, weight, dashboard)
 
 
 # Times
 
 
-def _bounded(filter: TurnFilter, bucket: Bucket, now: float) -> tuple[TurnFilter, Bucket]:
-    """Return the filter with a beginning and an end, and whether to show hours or days."""
+def _bounded(filter: TurnFilter, bucket: Bucket, now: float, *, is_given: bool) -> tuple[TurnFilter, Bucket]:
+    """Return the filter with a beginning and an end, and whether to show hours or days. `is_given`: the
+    client has sent a beginning."""
     until = now if filter.until is None else filter.until
-    since = filter.since or max(until - _USUAL_SPAN[bucket], 0.0)
+    since = filter.since if is_given else max(until - _USUAL_SPAN[bucket], 0.0)
     if since >= until:
         raise invalid("since", "must be before until")
     hours = (until - since) / HOUR

@@ -21,6 +21,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import authenticate, sees_all, tenant_of
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
+from penstock.gateway.telemetry.logs import log
 from penstock.gateway.turn.prepare import limits_for
 from penstock.gateway.turn.stream_outlet import STREAM_HEADERS
 from penstock.inspector.ledger_watch import LedgerWatch, TooManyTurns
@@ -31,7 +32,7 @@ INTERVAL = 1.0
 """Seconds between two readings of the ledger."""
 MOST_WAITING = 1000
 """Turns that wait for a viewer. One that reads more slowly gets `reload` instead."""
-MOST_VIEWERS = 200
+MOST_VIEWERS, MOST_VIEWERS_OF_KEY = 200, 25
 _LATEST = 253_402_300_800.0
 _HEADERS = [*STREAM_HEADERS, ("x-content-type-options", "nosniff")]
 _RELOAD = encode_frame("reload", b"{}")
@@ -44,6 +45,8 @@ class Viewer:
         """`tenant`: None for every tenant's turns. `is_allowed` returns whether the client still may watch:
         its key may expire, or be removed."""
         self.tenant, self.is_allowed = tenant, is_allowed
+        self.owner = ""
+        """The tenant whose key the client has."""
         self.is_over = False
         self.changed = asyncio.Event()
         self._waiting: deque[bytes] = deque()
@@ -80,6 +83,8 @@ class Feed:
         self._interval = interval
         self._viewers: set[Viewer] = set()
         self._task: asyncio.Task[None] | None = None
+        self._has_failed = False
+        """Whether the last reading failed."""
         self._reading = asyncio.Lock()
         """Held while the ledger is read, so that no viewer gets an older state after a newer one."""
 
@@ -89,10 +94,9 @@ class Feed:
             exchange.begin(200, _HEADERS)
             exchange.channel.end()
             return
-        if len(self._viewers) >= MOST_VIEWERS:
-            message = f"{MOST_VIEWERS} clients watch the feed of this process already: close one of them"
-            raise RequestRefused(503, "server_is_overloaded", message, type="server_error")
         viewer = Viewer(None if sees_all(key) else tenant_of(key), _permission(gateway, exchange, key))
+        viewer.owner = tenant_of(key)
+        self._refuse_if_full(key)
         limits = limits_for(gateway.services.settings.limits, exchange)
         stream = LogStream(exchange, limits, _HEADERS)
         async with self._watched_by(gateway, viewer, since):
@@ -100,17 +104,31 @@ class Feed:
             await stream.write(encode_frame("hello", hello))
             await stream.run(_send(stream, viewer))
 
+    def _refuse_if_full(self, key: ClientKey | None) -> None:
+        """Raise `RequestRefused` if there are too many viewers. No key can keep the others out."""
+        own = sum(viewer.owner == tenant_of(key) for viewer in self._viewers)
+        if key is not None and own >= MOST_VIEWERS_OF_KEY:
+            whose, most = "of this key ", MOST_VIEWERS_OF_KEY
+        elif len(self._viewers) >= MOST_VIEWERS:
+            whose, most = "", MOST_VIEWERS
+        else:
+            return
+        message = f"{most} clients {whose}watch the feed of this process already: close one of them"
+        raise RequestRefused(503, "server_is_overloaded", message, type="server_error")
+
     @asynccontextmanager
     async def _watched_by(self, gateway: Gateway, viewer: Viewer, since: float | None) -> AsyncIterator[None]:
-        async with self._reading:
-            if since is not None:
-                await _catch_up(gateway, viewer, since)
-            self._viewers.add(viewer)
-            if self._task is None:
-                watch = LedgerWatch(gateway.store, gateway.clock)
-                await _changes(watch)  # what is there already is no change
-                self._task = asyncio.create_task(self._read(gateway, watch), name="penstock inspector feed")
+        self._viewers.add(viewer)
         try:
+            async with self._reading:
+                if since is not None:
+                    await _catch_up(gateway, viewer, since)
+                if self._task is None:
+                    watch = LedgerWatch(gateway.store, gateway.clock)
+                    await self._changes(watch)  # what is there already is no change
+                    self._task = asyncio.create_task(
+                        self._read(gateway, watch), name="penstock inspector feed"
+                    )
             yield
         finally:
             self._viewers.discard(viewer)
@@ -119,15 +137,35 @@ class Feed:
                 self._task = None
 
     async def _read(self, gateway: Gateway, watch: LedgerWatch) -> None:
-        while not gateway.is_draining:
-            await asyncio.sleep(self._interval)
-            async with self._reading:
-                self._publish(await _changes(watch))
-            for viewer in self._viewers:
-                if not viewer.is_allowed():
+        try:
+            while not gateway.is_draining:
+                await asyncio.sleep(self._interval)
+                async with self._reading:
+                    self._publish(await self._changes(watch))
+                for viewer in self._viewers:
+                    if not viewer.is_allowed():
+                        viewer.end()
+        finally:
+            if self._task is asyncio.current_task():  # nobody else reads for the viewers that are left
+                self._task = None
+                for viewer in self._viewers:
                     viewer.end()
-        for viewer in self._viewers:
-            viewer.end()
+
+    async def _changes(self, watch: LedgerWatch) -> list[TurnRecord] | None:
+        """Return what has changed; None if that is too much. What cannot be read is read again."""
+        try:
+            changed = await watch.next()
+        except TooManyTurns:
+            return None
+        except StoreError:  # the store logs it
+            return []
+        except Exception as error:
+            if not self._has_failed:
+                log.error("%s", f"the live feed cannot read the ledger: {type(error).__name__}")
+            self._has_failed = True
+            return []
+        self._has_failed = False
+        return changed
 
     def _publish(self, changed: list[TurnRecord] | None) -> None:
         if changed is None:
@@ -146,16 +184,6 @@ _feeds: WeakKeyDictionary[Gateway, Feed] = WeakKeyDictionary()
 async def follow(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     """Send the feed of a gateway, until the client disconnects."""
     await _feeds.setdefault(gateway, Feed()).follow(gateway, exchange, key)
-
-
-async def _changes(watch: LedgerWatch) -> list[TurnRecord] | None:
-    """Return what has changed; None if that is too much. A store that cannot be read is read again."""
-    try:
-        return await watch.next()
-    except TooManyTurns:
-        return None
-    except StoreError:
-        return []
 
 
 async def _catch_up(gateway: Gateway, viewer: Viewer, since: float) -> None:

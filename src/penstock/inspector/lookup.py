@@ -6,6 +6,11 @@ which have no content. Of a turn that a client may not see, it does not learn wh
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,6 +21,8 @@ from penstock.gateway.http.access import sees_all, tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.store.contract import Store
 from penstock.store.ledger import TurnFilter, TurnRecord
+
+T = TypeVar("T")
 
 _NEAR = 600.0
 """Seconds between the creation of a response and the start of its turn, at most."""
@@ -29,6 +36,8 @@ class FoundTurn(Struct, frozen=True):
     """Whether it belongs to the client. If not, the account has no content."""
     next: tuple[str, ...] = ()
     """The responses that continue it."""
+    unreadable: tuple[str, ...] = ()
+    """`events` or `traces`, whose rows in the store are damaged."""
 
 
 async def find_turn(gateway: Gateway, key: ClientKey | None, id: str) -> FoundTurn:
@@ -39,9 +48,12 @@ async def find_turn(gateway: Gateway, key: ClientKey | None, id: str) -> FoundTu
         since = max(stored.created_at - _NEAR, 0.0)  # searching the whole ledger takes much longer
         filter = TurnFilter(tenant=tenant, since=since, until=stored.created_at + _NEAR)
         record = await _record(store, id, filter)
-        events, traces = await store.events_so_far(tenant, id), await store.traces(tenant, id)
+        events = await _readable(store.events_so_far(tenant, id))
+        traces = await _readable(store.traces(tenant, id))
         following = await store.continuations(tenant, id)
-        return FoundTurn(account_of(stored, events, traces, record), True, tuple(following))
+        unreadable = [name for name, rows in (("events", events), ("traces", traces)) if rows is None]
+        account = account_of(stored, events or [], traces or [], record)
+        return FoundTurn(account, True, tuple(following), tuple(unreadable))
     record = await _record(store, id, TurnFilter(tenant=None if sees_all(key) else tenant))
     if record is None:
         raise _unknown(id)
@@ -58,6 +70,14 @@ async def find_content(gateway: Gateway, key: ClientKey | None, id: str) -> Acco
         message = "of this turn, only the record in the ledger is there: its content is not stored"
         raise RequestRefused(404, "response_not_found", message, type="not_found")
     return found.account
+
+
+async def _readable(reading: Awaitable[list[T]]) -> list[T] | None:
+    """Return rows of the store; None if they are damaged."""
+    try:
+        return await reading
+    except (zlib.error, msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        return None
 
 
 async def _record(store: Store, id: str, filter: TurnFilter) -> TurnRecord | None:

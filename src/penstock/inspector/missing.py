@@ -40,11 +40,15 @@ def _missing(found: FoundTurn) -> Iterator[str]:
             "The ledger has no record of this turn: it has expired, or an older version ran the turn. Client "
             "and cost are unknown."
         )
-    if not account.stored.has_log and not account.events:
+    if "events" in found.unreadable:
+        yield "The events cannot be read: their rows in the store are damaged."
+    elif not account.stored.has_log and not account.events:
         yield "The events are no longer stored: logs may be kept for a shorter time than responses."
     if dropped := account.stored.dropped:
         yield f"{counted(dropped, 'event')} could not be written in time, and are missing from the log."
-    if not account.traces and not account.is_running:
+    if "traces" in found.unreadable:
+        yield "The traffic with the upstream cannot be read: its rows in the store are damaged."
+    elif not account.traces and not account.is_running:
         yield "The traffic with the upstream was not traced, or its traces are no longer stored."
     elif not account.is_running and not _is_recorded(found):
         yield "The bytes of the upstream were not kept: only a gateway with --record keeps them."

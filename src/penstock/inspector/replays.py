@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from penstock.errors import DecodeError
 from penstock.explain.account import Account
 from penstock.fairness import HEAVY
 from penstock.formatting import counted
@@ -20,6 +23,16 @@ from penstock.replay.runner import replay
 
 MOST = 500
 """Differences that are shown."""
+_DAMAGES = (
+    DecodeError,
+    msgspec.MsgspecError,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+    RecursionError,
+)
+"""What reading a damaged row of the store raises."""
 
 
 async def replay_turn(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
@@ -36,8 +49,11 @@ async def replay_turn(gateway: Gateway, exchange: Exchange, key: ClientKey | Non
 def _replayed(account: Account) -> dict[str, Any]:
     """Return the comparison. Runs in a thread, because a replay has an event loop of its own."""
     stored = account.stored
-    recording = read_recording(stored.id, account.events, account.traces, stored.verdict)
-    comparison = compare(recording, replay(recording))
+    try:
+        recording = read_recording(stored.id, account.events, account.traces, stored.verdict)
+        comparison = compare(recording, replay(recording))
+    except _DAMAGES as error:
+        raise CannotReplay(f"the recording is damaged ({type(error).__name__})") from None
     found = [*comparison.requests, *comparison.differences]
     return {
         "same": comparison.is_same,

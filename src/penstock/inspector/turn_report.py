@@ -24,7 +24,7 @@ from penstock.gateway.telemetry.traces import (
     RequestTrace,
     read_trace,
 )
-from penstock.inspector.answers import desk_of, whole_number
+from penstock.inspector.answers import desk_of, while_connected, whole_number
 from penstock.inspector.columns import StreamColumns
 from penstock.inspector.lookup import FoundTurn, find_turn
 from penstock.inspector.missing import missing_parts, why_no_replay
@@ -53,7 +53,9 @@ class ReadColumns(Struct):
 async def show_turn(gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, turn_id: str) -> None:
     after = whole_number(exchange, "events_after", -1, least=-1)
     found = await find_turn(gateway, key, turn_id)
-    await desk_of(gateway).answer(exchange, weight_of(found.account), lambda: turn_report(found, after))
+    await desk_of(gateway).answer(
+        exchange, weight_of(found.account), lambda: turn_report(found, after, exchange)
+    )
 
 
 def weight_of(account: Account) -> int:
@@ -62,11 +64,11 @@ def weight_of(account: Account) -> int:
     return log + ITEM_WEIGHT * (len(account.events) + len(account.traces))
 
 
-def turn_report(found: FoundTurn, after: int = -1) -> dict[str, Any]:
+def turn_report(found: FoundTurn, after: int = -1, exchange: Exchange | None = None) -> dict[str, Any]:
     account = found.account
     stored, record, begin = account.stored, account.record, account.begin
     columns = StreamColumns(after=after)
-    for event in account.events:
+    for event in while_connected(exchange, account.events):
         columns.add(event.sequence, (event.time - begin) * 1000, event.data)
     attempts, reads = _traffic(account.traces, begin)
     reason = why_no_replay(found)

@@ -234,23 +234,37 @@ def _between(before: list[_Step], now: list[_Step]) -> list[Difference]:
     return found
 
 
-def _deep(path: str, before: Any, now: Any) -> list[tuple[str, Any, Any]]:
+_DEEPEST = 64
+"""Deeper values are compared as a whole: schemas of tools may be nested hundreds of levels."""
+
+
+def _deep(path: str, before: Any, now: Any, depth: int = 0) -> list[tuple[str, Any, Any]]:
     """Return every path at which two JSON values differ, with both values."""
-    if isinstance(before, dict) and isinstance(now, dict):
+    if depth < _DEEPEST and isinstance(before, dict) and isinstance(now, dict):
         return [
             found
             for name in [*before, *(name for name in now if name not in before)]
             for found in _deep(
-                f"{path}.{name}" if path else name, before.get(name, _ABSENT), now.get(name, _ABSENT)
+                f"{path}.{name}" if path else name,
+                before.get(name, _ABSENT),
+                now.get(name, _ABSENT),
+                depth + 1,
             )
         ]
-    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+    if depth < _DEEPEST and isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         return [
             found
             for index, (old, new) in enumerate(zip(before, now, strict=True))
-            for found in _deep(f"{path}[{index}]", old, new)
+            for found in _deep(f"{path}[{index}]", old, new, depth + 1)
         ]
-    return [] if before == now and type(before) is type(now) else [(path, before, now)]
+    return [] if type(before) is type(now) and _is_same(before, now) else [(path, before, now)]
+
+
+def _is_same(before: Any, now: Any) -> bool:
+    try:
+        return bool(before == now)
+    except RecursionError:
+        return msgspec.json.encode(before) == msgspec.json.encode(now)
 
 
 def _collapsed(differences: list[Difference]) -> list[Difference]:

@@ -5,8 +5,10 @@ Values are marked by `?` in the conditions, and follow in the same order.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -19,12 +21,15 @@ from penstock.store.ledger import (
     UNFINISHED,
     Dimension,
     TurnFilter,
+    TurnPage,
     TurnRecord,
     TurnTotals,
     hour_of,
     lower_ascii,
     time_name,
 )
+
+_log = logging.getLogger("penstock.store")
 
 COLUMNS = TurnRecord.__struct_fields__
 SUMS = (
@@ -94,6 +99,37 @@ def record_of(row: Sequence[Any]) -> TurnRecord:
     values = dict(zip(COLUMNS, row, strict=True))
     values["diagnostics"] = msgspec.json.decode(values["diagnostics"])
     return msgspec.convert(values, TurnRecord, strict=False)
+
+
+def readable_records(rows: Iterable[Sequence[Any]]) -> list[TurnRecord]:
+    """Return the records from rows of `COLUMNS`. A row that cannot be read is left out: one damaged row must
+    not hide all others."""
+    records: list[TurnRecord] = []
+    for row in rows:
+        try:
+            records.append(record_of(row))
+        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+            _report_unreadable()
+    return records
+
+
+@cache
+def _report_unreadable() -> None:
+    """Log it once: the row is read again and again."""
+    _log.error("a row of the ledger cannot be read: such rows are left out")
+
+
+def page_of(rows: Sequence[Sequence[Any]], limit: int) -> TurnPage:
+    """Return a page from rows of `COLUMNS`, of which there is one more if the page is not the last."""
+    cursor = ""
+    if len(rows) > limit:
+        positions = [(row[_STARTED_AT], row[_ID]) for row in rows[:limit]]
+        known = [each for each in positions if isinstance(each[0], float) and isinstance(each[1], str)]
+        cursor = f"{known[-1][0]!r}_{known[-1][1]}" if known else ""
+    return TurnPage(tuple(readable_records(rows[:limit])), cursor)
+
+
+_STARTED_AT, _ID = COLUMNS.index("started_at"), COLUMNS.index("id")
 
 
 def interrupted(record: TurnRecord, now: float, code: str) -> TurnRecord:

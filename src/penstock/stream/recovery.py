@@ -96,7 +96,7 @@ def current_snapshot(first_snapshot: bytes, log: Iterable[tuple[int, bytes]]) ->
     for _, data in log:
         event = _read(data)
         output.feed(event)
-        if event.get("type") == _IN_PROGRESS:
+        if event.get("type") == _IN_PROGRESS and isinstance(event.get("response"), dict):
             snapshot = event["response"]
     return {**snapshot, "output": output.items}
 
@@ -108,7 +108,7 @@ def _numbered(event: Json, sequence: int) -> Json:
 def _read(data: bytes) -> Json:
     try:
         value = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

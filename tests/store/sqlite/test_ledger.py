@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from penstock.store import ledger_tables
 from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnRecord
 from penstock.store.sqlite import ledger
 from penstock.store.sqlite.archive import SqliteArchive
@@ -133,3 +134,29 @@ def test_sums_are_added_up_in_the_order_of_their_rows(tmp_path: Path, by: Dimens
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {source}")]
     connection.close()
     assert plan == [f"SEARCH {table} USING PRIMARY KEY (hour>? AND hour<?)"]  # and nothing is sorted
+
+
+def test_rows_that_cannot_be_read_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "store.db"
+    ledger_tables._report_unreadable.cache_clear()
+
+    async def check(store: SqliteStore) -> None:
+        for number in range(4):
+            store.settle_turn(ended(started(f"resp_{number}", NOON + number)))
+        await store.stats()  # what is damaged next is written
+        with sqlite3.connect(path) as file:
+            file.execute("UPDATE turns SET diagnostics = '[' WHERE id = 'resp_1'")
+            file.execute("UPDATE turns SET model = x'ff00' WHERE id = 'resp_2'")
+        file.close()
+        assert [each.id for each in (await store.turns(EVERYTHING)).turns] == ["resp_3", "resp_0"]
+        page = await store.turns(EVERYTHING, limit=3)
+        assert [each.id for each in page.turns] == ["resp_3"]
+        assert [each.id for each in (await store.turns(EVERYTHING, after=page.next)).turns] == ["resp_0"]
+        for by in ((), ("model",)):
+            assert sum(each.turns for each in await store.totals(EVERYTHING, by)) == 4
+            assert await store.latencies(replace(EVERYTHING, since=NOON + 0.5), by)
+
+    use_store(path, check)
+    assert [each.getMessage() for each in caplog.records if "cannot be read" in each.getMessage()] == [
+        "a row of the ledger cannot be read: such rows are left out"
+    ]

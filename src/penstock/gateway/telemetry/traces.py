@@ -156,7 +156,7 @@ def decode_trace(trace: Trace) -> TraceRecord | None:
         return None
     try:
         return msgspec.json.decode(trace.data, type=record)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise DecodeError(str(error)) from None
 
 

@@ -22,7 +22,6 @@ from penstock.store.ledger import (
     TurnPage,
     TurnRecord,
     TurnTotals,
-    cursor_of,
     hour_of,
     period_at,
     position_of,
@@ -36,8 +35,9 @@ from penstock.store.ledger_tables import (
     conditions_of_sums,
     day_begin,
     interrupted,
+    page_of,
     parts_of,
-    record_of,
+    readable_records,
     row_of,
     search_of,
     sums_of,
@@ -195,12 +195,8 @@ async def settle_records(
     connection: DatabaseConnection, rows: Sequence[Any], now: float, code: str, worker: str
 ) -> None:
     """Settle records, which are rows of `NAMES`, as those of turns whose worker died."""
-    records = [interrupted(_record_of(row), now, code) for row in rows]
+    records = [interrupted(record, now, code) for record in readable_records(map(originals, rows))]
     await write_records(connection, records, worker)
-
-
-def _record_of(row: Sequence[Any]) -> TurnRecord:
-    return record_of(originals(row))
 
 
 def originals(row: Iterable[Any]) -> list[Any]:
@@ -326,8 +322,7 @@ async def turns(connection: DatabaseConnection, filter: TurnFilter, after: str, 
     ORDER BY started_at DESC, id DESC LIMIT {limit + 1}
     """
     rows = await connection.fetch(numbered(query), *storable_values(values))
-    page = tuple(map(_record_of, rows[:limit]))
-    return TurnPage(page, cursor_of(page[-1]) if len(rows) > limit else "")
+    return page_of([originals(row) for row in rows], limit)
 
 
 _OF_HOUR = f"{_KEY}, {', '.join(SUMS)}"

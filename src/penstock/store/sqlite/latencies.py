@@ -33,7 +33,9 @@ def latencies(
             else:
                 found = ((names, text) for *names, text in connection.execute(*_sums(table, part, by)))
             for names, text in found:
-                texts.setdefault(tuple(names), []).append(text)
+                # A damaged name may be bytes, which cannot be sorted among texts.
+                group = tuple(each if isinstance(each, int) else str(each) for each in names)
+                texts.setdefault(group, []).append(text)
     finally:
         connection.execute("COMMIT")
     return [latencies_of(group_of(by, names), texts[names]) for names in sorted(texts)]

@@ -29,7 +29,6 @@ from penstock.store.ledger import (
     TurnPage,
     TurnRecord,
     TurnTotals,
-    cursor_of,
     hour_of,
     position_of,
 )
@@ -42,8 +41,9 @@ from penstock.store.ledger_tables import (
     conditions_of_sums,
     day_begin,
     interrupted,
+    page_of,
     parts_of,
-    record_of,
+    readable_records,
     row_of,
     search_of,
     sums_of,
@@ -136,7 +136,7 @@ def settle_interrupted(
     WHERE ended_at IS NULL AND worker NOT IN ({marks}) AND id NOT IN (SELECT id FROM running)
     """
     rows = connection.execute(query, living).fetchall()
-    records = [interrupted(record_of(row), now, code) for row in rows]
+    records = [interrupted(record, now, code) for record in readable_records(rows)]
     write_records(connection, records)
     return len(records)
 
@@ -225,9 +225,7 @@ def turns(connection: sqlite3.Connection, filter: TurnFilter, after: str, limit:
     order = "ORDER BY started_at DESC, id DESC"
     rows = f"SELECT rowid FROM {indexed(filter)} {where(conditions)} {order} LIMIT ?"
     query = f"SELECT {_NAMES} FROM turns WHERE rowid IN ({rows}) {order}"
-    found = [record_of(row) for row in connection.execute(query, (*values, limit + 1))]
-    page = tuple(found[:limit])
-    return TurnPage(page, cursor_of(page[-1]) if len(found) > limit else "")
+    return page_of(connection.execute(query, (*values, limit + 1)).fetchall(), limit)
 
 
 def indexed(filter: TurnFilter) -> str:
