@@ -111,6 +111,7 @@ def test_a_broken_stream_is_repaired_and_downloaded(visit: Visits, broken: Path)
     assert download.value.suggested_filename == "broken.repaired.sse"
     judge_stream(download.value.path().read_bytes())
     expect(page.locator(".translated")).to_contain_text("Repaired")
+    expect(page.locator(".translated")).to_contain_text("It ends as failed")
     expect(page.locator(".check-head")).to_contain_text("no rule is broken")
     tab.picture("check-repaired")
     page.get_by_role("button", name="Back to the broken rules").click()

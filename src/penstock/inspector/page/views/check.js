@@ -15,6 +15,9 @@ const MOST = "32 MB";
 const FORMATS = { sse: "server-sent events", ndjson: "JSON lines", json: "JSON" };
 const ACCENTS = { openresponses: "in the naming of the OpenResponses specification", openai: "in OpenAI’s naming",
   copilot: "in Copilot’s naming" };
+/** How a translation ends if it is not complete. */
+const ENDS = { failed: "It ends as failed, because the file has no proper end, or an event that cannot be read. ",
+  incomplete: "It ends as incomplete, as the file does. " };
 /** What a translation says about every tool call of a file, because a file has no request. */
 const UNDECLARED = "undeclared_tool";
 /** The file that was checked last: it is still there after a look at one of its rules. */
@@ -181,11 +184,12 @@ class CheckView {
   }
 
   /** `before`: the report of the file itself. */
-  #translated({ isRepair, result: { repairs, sse }, name, before }) {
+  #translated({ isRepair, result: { repairs, sse, status }, name, before }) {
     const reported = repairs.filter((repair) => repair.code !== UNDECLARED);
     return h("section", { class: "panel translated" }, h("div", { class: "body" },
       h("p", null, isRepair ? ["Repaired as the gateway repairs a vendor’s stream, and downloaded as ", h("code", null, marked(name)), ". "]
         : "Translated to the stream that clients of this gateway receive. ",
+        ENDS[status] ?? "",
         reported.length ? "It reported:" : "Nothing was dropped or degraded."),
       reported.length ? h("ul", null, reported.map((repair) => h("li", null, marked(repairText(repair))))) : null,
       reported.length < repairs.length
