@@ -29,6 +29,7 @@ _HANDLERS: dict[str, tuple[str, str, str]] = {
     "threads/{thread_id}": ("GET", "threads", "show_thread"),
     "dashboard": ("GET", "dashboard", "show_dashboard"),
     "connect": ("GET", "connections", "show_clients"),
+    "rules": ("GET", "rules", "list_rules"),
     "check": ("POST", "check", "check_file"),
     "translate": ("POST", "check", "translate_file"),
 }

@@ -103,11 +103,60 @@ def test_a_recording_of_another_api_is_recognised_and_translated(visit: Visits, 
     assert events[-1]["type"] == "response.completed"
 
 
-def test_a_broken_stream_is_repaired(visit: Visits, broken: Path) -> None:
-    page = choose(visit(), broken)
-    page.get_by_role("button", name="Repair and download").click()
+def test_a_broken_stream_is_repaired_and_downloaded(visit: Visits, broken: Path) -> None:
+    tab = visit()
+    page = choose(tab, broken)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Repair and download").click()
+    assert download.value.suggested_filename == "broken.repaired.sse"
+    judge_stream(download.value.path().read_bytes())
     expect(page.locator(".translated")).to_contain_text("Repaired")
+    expect(page.locator(".translated")).to_contain_text("It ends as failed")
     expect(page.locator(".check-head")).to_contain_text("no rule is broken")
+    tab.picture("check-repaired")
+    page.get_by_role("button", name="Back to the broken rules").click()
+    expect(page.locator(".check-head")).to_contain_text("broken.sse")
+    expect(page.locator(".broken-rules")).to_contain_text("item.index-changed")
+
+
+def test_a_broken_rule_leads_to_its_page_and_back(visit: Visits, broken: Path) -> None:
+    tab = visit()
+    page = choose(tab, broken)
+    rule = page.locator(".broken-rules li").filter(has_text="item.index-changed").first
+    rule.get_by_role("link", name="About this rule").click()
+    tab.ready("rules")
+    expect(page.locator("h1")).to_have_text("Rule item.index-changed")
+    page.go_back()
+    tab.ready("check")
+    expect(rule).to_be_visible()
+    with page.expect_download():
+        page.get_by_role("button", name="Repair and download").click()
+
+
+def test_what_the_tested_clients_tolerate_is_counted_and_hidden(visit: Visits, lawful: Path) -> None:
+    file = lawful.with_name("tolerated.sse")
+    file.write_text(lawful.read_text().replace("data: [DONE]\n\n", ""))
+    page = choose(visit(), file)
+    expect(page.locator(".check-head")).to_contain_text("1 violation, all tolerated by the tested clients")
+    switch = page.get_by_label("with 1 violation that the tested clients tolerate")
+    switch.uncheck()
+    expect(page.locator(".broken-rules")).to_contain_text("No other rule is broken.")
+    expect(page.locator(".broken-rules li")).to_have_count(0)
+    expect(switch).to_be_focused()
+    switch.check()
+    expect(page.locator(".broken-rules li")).to_contain_text("transport.done-missing")
+
+
+def test_tools_that_no_file_declares_are_mentioned_once(visit: Visits, site: Running, tmp_path: Path) -> None:
+    tool = {"type": "function", "name": "get_weather", "parameters": {}}
+    stream = site.stream("demo", "Call get_weather, and call it twice.", tools=[tool]).body
+    file = tmp_path / "called.sse"
+    file.write_bytes(stream.replace(b"data: [DONE]\n\n", b""))
+    page = choose(visit(), file)
+    page.get_by_role("button", name="Repair and download").click()
+    repaired = page.locator(".translated")
+    expect(repaired).to_contain_text("does not say which tools the request offered")
+    expect(repaired).not_to_contain_text("undeclared_tool")
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,8 @@ def test_the_numbers_are_those_of_penstock_usage(visit: Visits, site: Running, b
         each["group"][by]: {field: each[field] for field in FIELDS} for each in expected
     }
     assert shown["all"] == {field: sum(each[field] for each in expected) for field in FIELDS}
+    times = page.locator(".group-table tfoot td").all_inner_texts()[-4:]
+    assert "–" not in times
     tiles = page.locator(".tile")
     expect(tiles.nth(0).locator(".tile-value")).to_have_text(str(shown["all"]["turns"]))
     expect(tiles.nth(0)).to_contain_text(f"{shown['all']['failed']} failed")
@@ -174,6 +176,25 @@ def test_a_chart_is_read_by_keyboard_pointer_and_as_a_table(visit: Visits) -> No
     expect(page.locator(".chart-readout").first).to_be_visible()
     page.get_by_text("Numbers as a table").first.click()
     expect(page.locator(".chart table").first).to_contain_text(count)
+
+
+def test_failed_requests_are_told_apart_in_the_bars(visit: Visits, site: Running) -> None:
+    page = visit().go("#/dashboard", view="dashboard")
+    chart = page.get_by_role("figure", name="Requests", exact=True)
+    failed = chart.get_by_role("button", name="failed")
+    [row] = usage(site, "model")
+    expect(failed).to_have_text(f"failed{row['failed']}")
+    expect(chart.get_by_role("button", name="demo")).to_have_text(f"demo{row['turns'] - row['failed']}")
+    expect(failed.locator(".series-mark")).to_have_count(1)  # a pattern, not only a colour
+
+
+def test_the_marks_of_the_legend_are_those_of_the_lines(visit: Visits) -> None:
+    page = visit().go("#/dashboard?range=1h", view="dashboard")
+    chart = page.get_by_role("figure", name="Duration", exact=True)
+    for series in range(3):
+        mark = f".chart-marker.series-{series}"
+        assert chart.locator(f".chart-legend {mark}").count() == 1
+        assert chart.locator(f".chart-svg {mark}").count() >= 1
 
 
 def test_a_series_is_hidden_and_shown(visit: Visits) -> None:

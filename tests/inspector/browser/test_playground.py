@@ -141,6 +141,63 @@ def test_tools_that_are_not_json_are_refused_before_anything_is_sent(visit: Visi
     expect(page.get_by_label("Message")).to_have_value("Hello!")
 
 
+def test_the_conversation_is_still_there_on_the_way_back(visit: Visits) -> None:
+    tab = visit()
+    page = tab.go("#/playground", view="playground")
+    sent(page, "say exactly: the first answer")
+    ended(page, "completed")
+    page.get_by_label("Message").fill("A draft")
+    page.get_by_role("link", name="Open the turn").click()
+    tab.ready("turn")
+    page.go_back()
+    tab.ready("playground")
+    expect(page.locator(".conversation")).to_contain_text("the first answer")
+    expect(page.get_by_label("Message")).to_have_value("A draft")
+    expect(page.get_by_role("option").filter(has_text="created")).to_be_visible()
+    expect(page.get_by_role("link", name="Continue from here")).to_be_hidden()
+    before = page.url
+    assert sent(page, "say exactly: the second answer")["previous_response_id"] in before
+    ended(page, "completed", turn=1)
+    expect(page.get_by_role("link", name="Continue from here")).to_have_count(1)
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator(".conversation .turn")).to_have_count(0)
+    assert "turn=" not in page.url
+
+
+def test_a_turn_goes_on_while_another_view_is_shown(visit: Visits, upstream: ScriptedUpstream) -> None:
+    go_on = threading.Event()
+    model = upstream.play(
+        "background",
+        [*begun(chat_chunk({"content": "The first half. "})), until(go_on), rest("The second half.")],
+    )
+    tab = visit()
+    page = tab.go(f"#/playground?model={model}", view="playground")
+    sent(page, "Hello!")
+    expect(page.locator(".conversation")).to_contain_text("The first half.")
+    page.get_by_role("link", name="Set up").click()
+    tab.ready("setup")
+    go_on.set()
+    expect(page.locator("#announcements")).to_contain_text("The turn is completed")
+    assert "playground" not in page.url
+    page.get_by_role("link", name="Playground").click()
+    tab.ready("playground")
+    ended(page, "completed")
+    expect(page.locator(".conversation")).to_contain_text("The second half.")
+    assert "turn=resp_" in page.url
+
+
+def test_the_last_turn_is_continued_after_the_page_is_loaded_again(visit: Visits) -> None:
+    tab = visit()
+    page = tab.go("#/playground", view="playground")
+    sent(page, "say exactly: the first answer")
+    ended(page, "completed")
+    page.reload()
+    tab.ready("playground")
+    expect(page.locator(".earlier")).to_contain_text("the first answer")
+    before = page.url
+    assert sent(page, "And now?")["previous_response_id"] in before
+
+
 def test_a_stored_turn_is_continued(visit: Visits, site: Running) -> None:
     first = site.stream("demo", "say exactly: the first answer").last
     tab = visit()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from penstock.connect.guides import GUIDES
 from tests.cli.running import penstock
@@ -25,13 +26,25 @@ def connect(name: str, url: str) -> str:
     return result.stdout
 
 
+def run(page: Page) -> str:
+    """Run the command that the page shows; return what it prints."""
+    command = page.get_by_role("region", name="The same on the command line").text_content() or ""
+    program, *arguments = shlex.split(command)
+    assert program == "penstock"
+    result = penstock(*arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
 def test_every_client_has_the_text_of_penstock_connect(visit: Visits, site: Running) -> None:
     page, url = visit().go("#/setup", view="setup"), f"{site.url}/v1"
     assert page.locator(".base-url code").inner_text() == url
     for name, guide in GUIDES.items():
         page.get_by_role("button", name=guide.title, exact=True).click()
         settings = page.get_by_role("region", name=f"Settings for {guide.title}", exact=True)
-        assert (settings.text_content() or "").strip("\n") == connect(name, url).strip("\n")
+        text = (settings.text_content() or "").strip("\n")
+        assert text == connect(name, url).strip("\n")
+        assert text == run(page).strip("\n")
         assert f"client={name}" in page.url
 
 
@@ -46,7 +59,9 @@ def test_a_key_is_named_by_its_variable_and_never_shown(visit: Visits, tmp_path:
         expect(settings).to_contain_text("$PENSTOCK_KEY")
         assert SECRET_KEY not in page.content()
         page.get_by_role("button", name="OpenAI's SDK for Python").click()
-        expect(page.locator(".guide")).to_contain_text("PENSTOCK_KEY")
+        settings = page.get_by_role("region", name="Settings for OpenAI's SDK for Python")
+        expect(settings).to_contain_text("PENSTOCK_KEY")
+        assert (settings.text_content() or "").strip("\n") == run(page).strip("\n")
 
 
 def test_the_copy_button_copies(visit: Visits, site: Running) -> None:

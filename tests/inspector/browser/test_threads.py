@@ -63,7 +63,7 @@ def test_the_list_has_chains_and_conversations_and_leads_to_them(
 def test_a_thread_shows_its_branches_and_leads_to_turns(visit: Visits, chain: dict[str, str]) -> None:
     tab = visit()
     page = tab.go(f"#/threads/{chain['5']}", view="threads")
-    expect(page.locator(".page-head")).to_contain_text("5 turns, 1 branch")
+    expect(page.locator(".page-head")).to_contain_text("5 turns in 2 branches")
     turns = page.locator(".thread-turn")
     assert [each.split()[1] for each in page.locator(".thread-link").all_inner_texts()] == list("12354")
     expect(turns.nth(2)).to_contain_text("failed")

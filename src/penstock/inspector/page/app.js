@@ -13,6 +13,7 @@ const VIEWS = {
   threads: ["./views/threads.js", "Conversations"],
   playground: ["./views/playground.js", "Playground"],
   check: ["./views/check.js", "Check a file"],
+  rules: ["./views/rules.js", "Rules"],
   dashboard: ["./views/dashboard.js", "Dashboard"],
   setup: ["./views/setup.js", "Set up"],
 };

@@ -8,7 +8,11 @@ import { BUCKET_SECONDS, bucketName, dayLabel, dayTicks, logarithmicTicks, timeL
 
 const MARGIN = { top: 10, right: 12, bottom: 24, left: 52 };
 const TICK_WIDTH = 60;
-const MOST_SERIES = 6;
+const MOST_SERIES = 7;
+/** Marks on a line with more points are on some of them only. */
+const MOST_MARKS = 30;
+/** The look of a series of failures: a colour and a pattern of its own. */
+export const BAD = 6;
 const MOST_POINTS = 42;
 /** Of a sparkline. */
 
@@ -182,7 +186,9 @@ class TimeChart {
   #lines() {
     return svg("g", null, this.#shown.map(({ index, values }) => {
       const points = values.map((value, at) => (value === null ? null : [this.#middle(at), this.#y(value)]));
-      const single = points.filter((point, at) => point && (points.length <= 48 || (!points[at - 1] && !points[at + 1])));
+      const every = Math.ceil(points.filter(Boolean).length / MOST_MARKS);
+      let count = 0;
+      const single = points.filter((point, at) => point && (count++ % every === 0 || (!points[at - 1] && !points[at + 1])));
       return [
         ...runs(points).map((run) => svg("path", { d: path(run), class: `chart-line dashes-${index} series-${index}` })),
         ...single.map(([x, y]) => marker(index, x, y)),
@@ -305,6 +311,7 @@ function patternMark(index) {
     () => [line("M0,4L8,4")],
     () => [line("M-2,6L2,10M0,0L8,8M6,-2L10,2")],
     () => [line("M4,0L4,8")],
+    () => [line("M0,0L8,8M8,0L0,8")],
   ][index % MOST_SERIES]();
 }
 

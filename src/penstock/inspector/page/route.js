@@ -7,6 +7,7 @@ export function route(hash) {
   const query = Object.fromEntries(new URLSearchParams(search));
   if (!name) return { view: "turns", section: "turns", id: "", query };
   if (name === "turns" && id) return { view: sub === "editor" ? "editor" : "turn", section: "turns", id, query };
+  if (name === "rules") return { view: "rules", section: "check", id, query };
   return { view: name, section: name, id, query };
 }
 

@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { BUCKET_SECONDS } from "../axis.js";
-import { rankedBars, sparkline, timeChart } from "../charts.js";
+import { BAD, rankedBars, sparkline, timeChart } from "../charts.js";
 import { announce, errorNotice, h, notice, replace, skeleton } from "../dom.js";
 import { cost, counted, duration, number, percent, short, time } from "../format.js";
 import { setQuery, to } from "../route.js";
@@ -222,15 +222,18 @@ function tile(name, value, detail, values, tone = "", exact = "") {
 const nameOf = (group) => line(group.name || "(none)", 60);
 
 function requests({ times, bucket, groups, totals }, by) {
-  return timeChart({ title: "Requests", summary: `per ${DIMENSIONS[by]}`, kind: "bars", times, bucket, format: short,
+  const failed = together(groups, "failed");
+  const apart = { name: "failed", values: failed, total: sum(failed), look: BAD };
+  return timeChart({ title: "Requests", summary: `per ${DIMENSIONS[by]}${totals.failed ? ", failed ones apart" : ""}`, kind: "bars", times, bucket, format: short,
     isWhole: true, height: totals.failed ? 250 : 180,
-    series: groups.map((group) => ({ name: nameOf(group), values: group.turns, total: sum(group.turns) })),
+    series: [...(totals.failed ? [apart] : []), ...groups.map((group, look) => {
+      const values = group.turns.map((turns, at) => turns - group.failed[at]);
+      return { name: nameOf(group), values, total: sum(values), look };
+    })],
     note: totals.failed ? `${counted(totals.failed, "request")} failed or ${totals.failed === 1 ? "was" : "were"} refused: see the causes.` : "" });
 }
 
 const CAUSES = 8;
-const BAD = 6;
-/** The look of a series of failures. */
 
 function errors({ errors: causes, totals, times, bucket, groups }) {
   const rows = causes.toSorted((one, other) => other.turns - one.turns).slice(0, CAUSES).map(({ code, turns }) => ({
@@ -244,7 +247,7 @@ function errors({ errors: causes, totals, times, bucket, groups }) {
       series: [{ name: "failed", values: failed, look: BAD }] }) : null);
 }
 
-const PERCENTILES = [["p50", "half"], ["p90", "9 of 10"], ["p99", "99 of 100"]];
+const PERCENTILES = [["p50", "median"], ["p90", "9 of 10"], ["p99", "99 of 100"]];
 
 function percentiles(title, values, { times, bucket }) {
   return timeChart({ title, summary: bucket === "day" ? "within this time, per day" : "within this time", kind: "lines",

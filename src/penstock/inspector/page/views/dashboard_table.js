@@ -21,11 +21,11 @@ export function groupTable({ total: groups, totals, latency }, noun) {
             ["time to first output",
               "duration"].map((name) => h("th", { colspan: "2", scope: "colgroup", class: "number" }, name))),
           h("tr", null, h("th", { scope: "col" }, noun),
-            [...COLUMNS, "half", "9 of 10", "half", "9 of 10"].map((name) => h("th", { scope: "col", class: "number" }, name)))),
+            [...COLUMNS, "median", "9 of 10", "median", "9 of 10"].map((name) => h("th", { scope: "col", class: "number" }, name)))),
         h("tbody", null, rows.map((row) => line(marked(row.name || "(none)"), row, first.get(row.name),
           durations.get(row.name)))),
         h("tfoot", null, line("all", totals, latency.overall?.first_output, latency.overall?.duration)))),
-    h("p", { class: "help" }, "Half, and 9 of 10, of the turns took no longer than these times. The sums are those of ",
+    h("p", { class: "help" }, "Half of the turns took no longer than the median, and 9 of 10 no longer than the time next to it. The sums are those of ",
       h("code", null, "penstock usage"), "."));
 }
 

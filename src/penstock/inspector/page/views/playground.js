@@ -11,25 +11,36 @@ import { PlaygroundForm } from "./playground_form.js";
 import { DEMO_PROMPTS, PROMPTS } from "./playground_prompts.js";
 import { PlaygroundTurn, inputItem } from "./playground_turn.js";
 
+/** The conversation, until the page is closed: `{playground, key}`. A turn goes on while another view is shown. */
+let kept = null;
+
 export async function show(main, { query, signal }) {
-  const picker = await modelPicker({ chosen: query.model, signal, onchange: () => playground.drawPrompts() });
-  const playground = new Playground(picker, signal);
+  const isNew = kept?.key !== api.key || (query.turn && query.turn !== kept.playground.last);
+  if (isNew) {
+    kept?.playground.destroy();
+    kept = null;
+    const picker = await modelPicker({ chosen: query.model, signal, onchange: () => playground.drawPrompts() });
+    const playground = new Playground(picker);
+    if (signal.aborted) return playground.destroy();
+    kept = { playground, key: api.key };
+  }
+  const { playground } = kept;
+  if (!isNew && query.model) playground.picker.value = query.model;
   replace(main,
     h("div", { class: "page-head" }, h("h1", null, "Playground"),
       h("div", { class: "actions" }, h("button", { type: "button", onclick: () => playground.clear() }, "New conversation"))),
     h("div", { class: "playground" }, playground.element, playground.streams));
-  if (query.turn) await playground.continueFrom(query.turn);
+  playground.attach(signal);
+  if (isNew && query.turn) await playground.continueFrom(query.turn);
   if (matchMedia("(pointer: fine)").matches) playground.form.text.focus({ preventScroll: true });
-  return () => playground.destroy();
 }
 
 class Playground {
   #turns = [];
   #previous = "";
 
-  constructor(picker, signal) {
+  constructor(picker) {
     this.picker = picker;
-    this.signal = signal;
     this.form = new PlaygroundForm({ picker, onSend: (items, settings) => this.#send(items, settings),
       onStop: () => this.#turns.at(-1)?.stop() });
     this.list = h("ol", { class: "conversation", "aria-label": "Conversation" });
@@ -39,7 +50,26 @@ class Playground {
     this.element = h("div", { class: "chat" }, this.earlier, this.list, this.prompts, this.form.element);
     this.drawPrompts();
     this.#drawStream(null);
+  }
+
+  /** The id of the turn that the next one continues. */
+  get last() {
+    return this.#previous;
+  }
+
+  /** The elements are in the page, until the signal is aborted. */
+  attach(signal) {
+    this.signal = signal;
     this.#follow();
+    this.#nameTurn();
+    for (const turn of this.#turns) turn.stream.list.refresh(); // a list that was taken out of the page has lost its place
+    this.#turns.at(-1)?.element.scrollIntoView({ block: "nearest" });
+    signal.addEventListener("abort", () => this.growth.disconnect());
+  }
+
+  /** Put the last turn into the address, so that the conversation goes on after the page is loaded again. */
+  #nameTurn() {
+    if (!this.signal.aborted && this.#previous) history.replaceState(null, "", to("playground", "", "", { turn: this.#previous }));
   }
 
   /** While an answer grows, its end stays visible, unless the user has scrolled away from it. */
@@ -67,7 +97,6 @@ class Playground {
   }
 
   destroy() {
-    this.growth.disconnect();
     this.#abandon();
   }
 
@@ -111,9 +140,10 @@ class Playground {
   }
 
   #ended(turn) {
-    if (this.signal.aborted || !this.#turns.includes(turn)) return;
+    if (!this.#turns.includes(turn)) return;
     this.form.setRunning(false);
     if (turn.id) this.#previous = turn.id;
+    this.#nameTurn();
     turn.showButton = h("button", { type: "button", class: "small", onclick: () => this.#drawStream(turn) }, "Show its events");
     turn.foot.firstElementChild.append(h("span", { class: "actions" }, turn.showButton,
       turn.outcome === "completed" ? ""

@@ -120,7 +120,8 @@ export class PlaygroundTurn {
           `${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`) : null,
         this.id ? h("a", { href: to("turns", this.id) }, "Open the turn") : null,
         this.id && !this.isRunning
-          ? h("a", { href: to("playground", "", "", { turn: this.id }), title: "Begin a branch after this turn" },
+          ? h("a", { href: to("playground", "", "", { turn: this.id }), class: "branch-link",
+            title: "Begin a branch after this turn" },
           "Continue from here") : null),
       this.isRunning ? null : this.#reason());
   }

@@ -4,6 +4,7 @@ import { address, api } from "../api.js";
 import { setQuery } from "../route.js";
 import { code, download, errorNotice, h, replace, skeleton } from "../dom.js";
 import { modelPicker } from "../models.js";
+import { session } from "../session.js";
 import { marked } from "../text.js";
 
 const CURL = "curl";
@@ -19,7 +20,7 @@ export async function show(main, { query, signal }) {
     h("div", { class: "page-head" },
       h("h1", null, "Set up a client"),
       h("p", { class: "lead" }, "Choose your client. Address and model are filled in; ",
-        h("code", null, "penstock connect"), " prints the same.")),
+        h("code", null, "penstock connect"), " prints and writes the same.")),
     h("div", { class: "toolbar" }, picker.element,
       h("p", { class: "base-url" }, h("span", { class: "label" }, "Base URL"), h("code", null, baseUrl()))),
     h("div", { class: "setup" }, clients, guide));
@@ -52,14 +53,14 @@ export async function show(main, { query, signal }) {
 
   function drawGuide(client) {
     setQuery({ client: client.name, model: picker.isDefault ? "" : picker.value });
-    replace(guide, ...guideOf(client));
+    replace(guide, ...guideOf(client, picker.value));
   }
 
   signal.addEventListener("abort", () => loading?.abort());
   await load();
 }
 
-function guideOf(client) {
+function guideOf(client, model) {
   const steps = [];
   if (client.install) steps.push(["Install it", code(client.install, { name: `Install ${client.title}` })]);
   if (client.settings) steps.push([whereTo(client), settings(client)]);
@@ -68,8 +69,21 @@ function guideOf(client) {
     h("h2", null, client.title),
     h("ol", { class: "guide-steps" }, steps.map(([title, content]) => h("li", null, title && h("h3", null, title), content))),
     client.note ? h("p", { class: "help" }, client.note)
-      : h("p", { class: "help" }, "The same on the command line: ", h("code", null, `penstock connect ${client.name}`)),
+      : [h("p", { class: "help" }, "The same on the command line",
+          client.file ? [", where ", h("code", null, "--write"), " puts it into the file"] : null, ":"),
+        code(commandOf(client, model), { name: "The same on the command line" })],
   ];
+}
+
+/** The command that prints the same settings. Without `--base-url`, it is about the gateway of its own folder. */
+function commandOf({ name }, model) {
+  const key = session.current?.needs_key ? " --api-key-env PENSTOCK_KEY" : "";
+  return `penstock connect ${name} --base-url ${quoted(baseUrl())} --model ${quoted(model)}${key}`;
+}
+
+/** A word of a shell's command line. */
+function quoted(text) {
+  return /^[\w:/.@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function whereTo(client) {
@@ -102,7 +116,7 @@ function curlGuide(model) {
   const body = JSON.stringify({ model, input: "Hello!", stream: true });
   return {
     name: CURL, title: "curl", install: "", saved_as: "", file: "", steps: [],
-    settings: `curl -sN ${baseUrl()}/responses \\\n  -H 'content-type: application/json' \\\n${authorization()}  -d '${body.replaceAll("'", "'\\''")}'`,
+    settings: `curl -sN ${baseUrl()}/responses \\\n  -H 'content-type: application/json' \\\n${authorization()}  -d ${quoted(body)}`,
     note: "Any program that speaks the OpenResponses protocol can use this address.",
   };
 }

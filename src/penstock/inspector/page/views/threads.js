@@ -81,8 +81,7 @@ async function showThread(main, id, signal) {
       h("h1", null, thread.kind === "conversation" ? "Conversation" : "Chain of turns"),
       h("code", { class: "thread-id" }, marked(line(thread.id, 80))),
       h("span", { class: "muted" },
-        [counted(thread.turns.length, "turn"),
-        view.branches ? counted(view.branches, "branch").replace("branchs", "branches") : ""].filter(Boolean).join(", ")),
+        counted(thread.turns.length, "turn"), view.branches ? ` in ${number(view.branches + 1)} branches` : ""),
       h("div", { class: "actions" }, h("a", { class: "button", href: to("threads") }, "All conversations"))),
     thread.is_complete ? null
       : (thread.missing.length ? thread.missing : ["Some turns of this conversation are no longer stored."])
