@@ -101,7 +101,7 @@ def test_the_legend_has_only_what_is_drawn(visit: Visits, site: Running, broken:
     expect(legend.get_by_text("heartbeat")).to_be_hidden()
 
 
-def test_a_phone_is_not_told_of_keys_and_wheels(visit: Visits, broken: Reply) -> None:
+def test_a_phone_gets_no_hint_about_keys_and_wheels(visit: Visits, broken: Reply) -> None:
     page = visit(size=PHONE).go(f"#/turns/{broken.last['id']}", view="turn")
     expect(page.locator(".timeline-legend")).to_be_visible()
     expect(page.get_by_text("Ctrl and wheel")).to_be_hidden()

@@ -172,8 +172,9 @@ export class Timeline {
     const length = this.model.isTimed ? ` in ${duration(this.model.end)}` : " by position: there are no times";
     const { begin, end } = this.#range();
     const part = this.#view.isFit ? "" : this.model.isTimed ? ` · ${instant(begin, end - begin)} to ${instant(end, end - begin)}` : ` · #${number(Math.floor(begin))} to #${number(Math.ceil(end))}`;
-    const beats = this.model.untimedHeartbeats ? ` · ${counted(this.model.untimedHeartbeats, "heartbeat")} whose times were not kept` : "";
-    const text = `${count}${length}${beats}${part}`;
+    const { heartbeatCount: beats, untimedHeartbeats: untimed } = this.model;
+    const unseen = untimed ? ` · ${counted(beats, "heartbeat")}${untimed < beats ? `, ${number(untimed)} of them` : ""} without a known time` : "";
+    const text = `${count}${length}${unseen}${part}`;
     if (this.summary.textContent !== text) this.summary.textContent = text;
   }
 

@@ -7,7 +7,7 @@ const MARKS = [
   ["read", "upstream read", (model) => model.isUpstreamKnown],
   ["delta", "event", (model) => model.length > 0],
   ["silence", "", (_, silences) => silences.length > 0],
-  ["beat", "heartbeat to the client", (model) => model.response.heartbeats.length > 0],
+  ["beat", "heartbeat", (model) => model.response.heartbeats.length > 0],
   ["failure", "failure", (model) => hasMark(model, "failed")],
   ["violation", "broken rule", (model) => hasMark(model, "violation")],
 ];
@@ -21,7 +21,7 @@ export class Legend {
   }
 
   show(model, silences) {
-    const words = model.isUpstreamKnown ? "upstream silent for 0.5 s or more" : "no event for 0.5 s or more";
+    const words = model.isUpstreamKnown ? "silence of the upstream" : "no events";
     if (this.words.textContent !== words) this.words.textContent = words;
     MARKS.forEach(([, , isDrawn], index) => {
       this.marks[index].hidden = !isDrawn(model, silences);
