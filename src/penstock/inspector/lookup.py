@@ -57,7 +57,8 @@ async def find_turn(gateway: Gateway, key: ClientKey | None, id: str) -> FoundTu
     record = await _record(store, id, TurnFilter(tenant=None if sees_all(key) else tenant))
     if record is None:
         raise _unknown(id)
-    return FoundTurn(account_of_record(record), record.tenant == tenant)
+    is_own = record.tenant == tenant
+    return FoundTurn(account_of_record(record, is_hidden=not is_own), is_own)
 
 
 async def find_content(gateway: Gateway, key: ClientKey | None, id: str) -> Account:
