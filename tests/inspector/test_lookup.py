@@ -85,7 +85,7 @@ def test_a_deleted_turn_has_its_record() -> None:
     with_site(scenario)
 
 
-@pytest.mark.parametrize("among", [50, 150])
+@pytest.mark.parametrize("among", [50, 1500])
 def test_a_turn_is_found_among_others_that_mention_its_id(among: int) -> None:
     async def scenario(site: Site) -> None:
         store, now = site.gateway.store, site.gateway.clock()
@@ -97,6 +97,8 @@ def test_a_turn_is_found_among_others_that_mention_its_id(among: int) -> None:
             )
             await store.admit(other)
         assert (await site.get("turns/resp_wanted", who="anna"))["id"] == "resp_wanted"
+        assert (await site.get("turns/resp_wanted", who="root"))["id"] == "resp_wanted"
+        assert (await site.get("turns/resp_wanted", who="ben", status=404))["error"]
         assert (await site.get("turns/resp_want", who="anna", status=404))["error"]
 
     with_site(scenario, keys=True)
