@@ -108,7 +108,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         },
         "A client requested the cancellation. The client received `response.incomplete`.",
     ),
-    "gone, and told so nevertheless": (
+    "disconnected before the last event": (
         {"status": "incomplete", "traces": CUT},
         {"closer": "client", "code": "client_gone", "duration_ms": 900, "last_event": "response.incomplete"},
         "The client closed its connection after 900 ms.",

@@ -119,7 +119,7 @@ def test_the_numbers_are_those_of_explain(tmp_path: Path) -> None:
     with_site(scenario, file=file)
 
 
-def test_an_administrator_is_not_told_that_the_turn_of_another_key_was_deleted() -> None:
+def test_a_turn_of_another_key_does_not_look_deleted_to_an_administrator() -> None:
     async def scenario(site: Site) -> None:
         id = (await site.ask(who="anna"))["id"]
         turn = await site.get(f"turns/{id}", who="root")

@@ -120,7 +120,7 @@ def turn_report(found: FoundTurn, after: int = -1, exchange: Exchange | None = N
 
 def _add_message(attempts: list[ShownAttempt], account: Account) -> None:
     """Add the upstream's message to a failed attempt without a trace of the failure: the upstream answered,
-    but with an error, or with something that is no answer."""
+    but with an error, or with something unreadable."""
     error = account.snapshot.error
     if attempts and error is not None and not attempts[-1].message and account.code not in OWN_CODES:
         attempts[-1].message = error.message
