@@ -90,17 +90,6 @@ async def test_pages_are_stable_while_turns_are_added(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_turn_is_found_by_its_id(store: Store) -> None:
-    for number in (1, 11):
-        store.settle_turn(ended(replace(started(f"resp_{number}", NOON + number), request_id="resp_1")))
-    assert await ids(store, TurnFilter(id="resp_1")) == ["resp_1"]
-    assert await ids(store, TurnFilter(id="resp_")) == []
-    assert await ids(store, TurnFilter(id="resp_1", tenant="nobody")) == []
-    [totals] = await store.totals(TurnFilter(id="resp_1"), ())
-    assert totals.turns == 1
-
-
-@for_every_store
 async def test_an_unknown_cursor_is_an_error(store: Store) -> None:
     for cursor in ("nonsense", "x_resp_1", "1.5", "1.5_", "nan_resp_1", "inf_resp_1"):
         with pytest.raises(ValueError, match="cursor"):
