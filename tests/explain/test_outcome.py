@@ -12,7 +12,7 @@ from penstock.store.ledger import TurnRecord
 from tests.explain.archives import account_of, fallback_turn
 from tests.stored_turns import CONTENT, Turn, answer, failure, request, trace
 
-SENT = {"last_event": "response.failed", "terminal_sent": True, "status": 200}
+SENT = {"last_event": "response.failed", "terminal_sent": True, "status": 200, "stream": True}
 RECEIVED = " The client received `response.failed`."
 CUT = [request(0.0, "up"), answer(0.1), trace(0.2, "read", size=10)]
 ENDED = [*CUT, trace(0.25, "read")]
@@ -25,6 +25,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
             "duration_ms": 2100,
             "last_event": "response.completed",
             "terminal_sent": True,
+            "stream": True,
         },
         "The upstream second completed the response after 2.10 s. The client received `response.completed`.",
     ),
@@ -103,8 +104,40 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
             "code": "cancelled",
             "last_event": "response.incomplete",
             "terminal_sent": True,
+            "stream": True,
         },
         "A client requested the cancellation. The client received `response.incomplete`.",
+    ),
+    "disconnected before the last event": (
+        {"status": "incomplete", "traces": CUT},
+        {"closer": "client", "code": "client_gone", "duration_ms": 900, "last_event": "response.incomplete"},
+        "The client closed its connection after 900 ms.",
+    ),
+    "failed without a stream": (
+        {"status": "failed", "traces": CUT},
+        {"closer": "upstream", "code": "server_error", **SENT, "status": 500, "stream": False},
+        (
+            "The upstream up failed (server_error: the upstream had an internal error). "
+            "The client received HTTP 500."
+        ),
+    ),
+    "completed without a stream": (
+        {"traces": CUT},
+        {"closer": "upstream", "last_event": "response.completed", "terminal_sent": True, "status": 200},
+        "The upstream up completed the response. The client received the response as JSON.",
+    ),
+    "in the background": (
+        {"traces": CUT, "is_background": True},
+        {"closer": "upstream", "last_event": "response.completed", "terminal_sent": True, "status": 200},
+        "The upstream up completed the response. The turn ran in the background.",
+    ),
+    "after several attempts": (
+        {"status": "failed", "traces": []},
+        {"closer": "upstream", "code": "server_error", "target": "up", "attempts": 3},
+        (
+            "The upstream up failed (server_error: the upstream had an internal error). "
+            "That was the last of 3 attempts."
+        ),
     ),
     "too long": (
         {"status": "incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}},
@@ -131,7 +164,13 @@ def test_the_sentence_says_who_ended_the_turn_and_why(
 
 def test_the_record_says_what_the_client_received_because_the_verdict_is_stored_before() -> None:
     record = TurnRecord(
-        id="resp_a", tenant="", started_at=0, ended_at=1, last_event="response.failed", terminal_sent=True
+        id="resp_a",
+        tenant="",
+        started_at=0,
+        ended_at=1,
+        last_event="response.failed",
+        terminal_sent=True,
+        stream=True,
     )
     turn = fallback_turn(status="failed", traces=CUT, verdict={"code": "upstream_truncated"})
     account = replace(account_of(turn), record=record)

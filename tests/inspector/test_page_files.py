@@ -38,6 +38,7 @@ def test_the_page_is_at_the_root_and_json_stays_there_for_programs() -> None:
         for headers in ({}, {"accept": "*/*"}, {"accept": "application/json"}):
             root = await site.call("/", headers=headers)
             assert root.json["name"] == "penstock"
+            assert root.headers["vary"] == "accept, origin"
         head = await site.call("/", method="HEAD", headers={"accept": BROWSER})
         assert (head.status, head.body) == (200, b"")
         assert head.headers["content-length"] == page.headers["content-length"]

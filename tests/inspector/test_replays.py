@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 from msgspec.structs import replace
 
 from penstock.errors import NetworkError
+from penstock.replay.runner import RecordedSource
 from penstock.store.records import LoggedEvent
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.scripts import text
@@ -83,3 +87,34 @@ def test_an_incomplete_recording_says_why(monkeypatch: pytest.MonkeyPatch) -> No
         assert "gaps" in caller.error["message"]
 
     with_site(scenario, FakeUpstream("up", answer("Hello")), record=True)
+
+
+def test_a_replay_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = 0
+    original = RecordedSource.read
+
+    async def scenario(site: Site) -> None:
+        id = (await site.ask(model="m", stream=True))["id"]
+        loop, gone = asyncio.get_running_loop(), threading.Event()
+        caller = site.calling(f"{API}/turns/{id}/replay", method="POST")
+
+        def leave() -> None:
+            caller.disconnect()
+            gone.set()
+
+        async def read(self: RecordedSource) -> bytes:
+            nonlocal reads
+            data = await original(self)
+            reads += bool(data)
+            if not gone.is_set():
+                loop.call_soon_threadsafe(leave)
+                assert gone.wait(30)
+            return data
+
+        monkeypatch.setattr(RecordedSource, "read", read)
+        await caller.task
+        assert caller.body == b""
+
+    steps = [*(frames(*text(letter), done=False) for letter in "abcdefgh"), *answer("i")]
+    with_site(scenario, FakeUpstream("up", steps), record=True)
+    assert reads == 1

@@ -7,6 +7,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from penstock.inspector import session
 from penstock.inspector.routes import inspector_routes
 from tests.inspector.sites import Site, with_site
 
@@ -42,3 +43,37 @@ def test_web_pages_of_other_origins_are_refused() -> None:
             assert caller.status == 403
 
     with_site(scenario)
+
+
+@pytest.mark.parametrize("path", [path for path in inspector_routes() if path.startswith("inspector/api")])
+def test_unknown_parameters_are_refused(path: str) -> None:
+    async def scenario(site: Site) -> None:
+        method = next(iter(inspector_routes()[path]))
+        caller = await site.call("/" + re.sub(r"\{.*?\}", "x", path) + "?colour=red", method=method)
+        assert (caller.status, caller.error["param"]) == (400, "colour")
+
+    with_site(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "who", "status"),
+    [
+        ("session", "", 401),
+        ("turns/resp_x", "anna", 404),
+        ("nothing", "anna", 404),
+        ("dashboard?by=x", "anna", 400),
+        ("session", "anna", 500),
+    ],
+)
+def test_errors_are_neither_cached_nor_sniffed(
+    path: str, who: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(site: Site) -> None:
+        if status == 500:
+            monkeypatch.setattr(session, "answer", None)
+        caller = await site.call(f"/inspector/api/{path}", who=who)
+        assert caller.status == status
+        assert caller.headers["x-content-type-options"] == "nosniff"
+        assert caller.headers["cache-control"] == "no-store"
+
+    with_site(scenario, keys=True)

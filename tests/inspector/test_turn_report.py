@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -65,6 +66,8 @@ def test_a_refused_turn_says_why_there_is_nothing_else() -> None:
         turn = await site.get(f"turns/{record['id']}")
         assert turn["status"] == "refused"
         assert turn["sentence"].endswith("The client received HTTP 429.")
+        assert not [each for each in turn["sentences"] if "deleted" in each or "no longer" in each]
+        assert "The request was refused" in turn["sentences"][-1]
         assert turn["missing"] == [
             "The turn was refused before its response began, so nothing of it was stored."
         ]
@@ -114,6 +117,75 @@ def test_the_numbers_are_those_of_explain(tmp_path: Path) -> None:
             assert steps == explained["timeline"]
 
     with_site(scenario, file=file)
+
+
+def test_a_turn_of_another_key_does_not_look_deleted_to_an_administrator() -> None:
+    async def scenario(site: Site) -> None:
+        id = (await site.ask(who="anna"))["id"]
+        turn = await site.get(f"turns/{id}", who="root")
+        assert turn["missing"][0].startswith("This turn belongs to the key anna")
+        assert not [each for each in turn["sentences"] if "the store" in each]
+
+    with_site(scenario, keys=True)
+
+
+def test_the_upstreams_own_message_is_for_the_key_of_the_turn() -> None:
+    error = {"error": {"message": "planted: the model is resting", "type": "server_error"}}
+    upstream = FakeUpstream("up", [frames(*text("Hel"), error, done=False)])
+
+    async def scenario(site: Site) -> None:
+        id = (await site.ask(who="anna", model="m", stream=True))["id"]
+        turn = await site.get(f"turns/{id}", who="anna")
+        assert "planted" in turn["attempts"][-1]["message"]
+        assert "planted" not in turn["sentence"]
+        hidden = await site.call(f"{API}/turns/{id}", who="root")
+        assert hidden.status == 200
+        assert b"planted" not in hidden.body
+
+    with_site(scenario, upstream, keys=True)
+
+
+def test_attempts_and_heartbeats_are_known_without_traces() -> None:
+    verdict = {"tried": ["first: server_error"], "attempts": 2, "retry_after": 7.0, "heartbeats": 3}
+    events = log((0.0, {"type": "response.created"}), (1.0, {"type": "response.failed"}))
+
+    async def scenario(site: Site) -> None:
+        await site.keep(Turn("resp_b", status="failed", events=events, verdict=verdict))
+        turn = await site.get("turns/resp_b")
+        assert (turn["tried"], turn["retry_after"]) == (["first: server_error"], 7.0)
+        assert turn["heartbeats"] == {"at_ms": [], "count": 3}
+        assert "the last of 2 attempts" in turn["sentence"]
+        assert (turn["request_at"], turn["request_ms"]) == (None, None)
+
+    with_site(scenario)
+
+
+def test_the_request_is_before_the_first_time() -> None:
+    async def scenario(site: Site) -> None:
+        for store in (True, False):
+            id = (await site.ask(stream=True, store=store))["id"]
+            turn = await site.get(f"turns/{id}")
+            assert turn["request_at"] == turn["record"]["started_at"]
+            assert turn["request_ms"] == pytest.approx((turn["request_at"] - turn["begin"]) * 1000, abs=0.01)
+            assert turn["request_ms"] <= 0
+
+    with_site(scenario)
+
+
+def test_a_running_turn_in_the_background_is_in_progress() -> None:
+    upstream, gate = paused_upstream()
+
+    async def scenario(site: Site) -> None:
+        id = (await site.ask(model="m", background=True))["id"]
+        for _ in range(1000):
+            turn = await site.get(f"turns/{id}")
+            if turn["status"] != "queued":
+                break
+            await asyncio.sleep(0)
+        assert turn["status"] == (await site.call(f"/v1/responses/{id}")).json["status"] == "in_progress"
+        gate.set()
+
+    with_site(scenario, upstream)
 
 
 def test_a_broken_rule_is_named() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from penstock.store.contract import Store
+from penstock.store.ledger import TurnFilter
 from penstock.store.records import LOCAL, StoredConversation
 from tests.store.builders import (
     closed,
@@ -17,6 +20,7 @@ from tests.store.builders import (
     recalled,
     trace,
 )
+from tests.store.ledger_records import NOON, ended, started
 
 OTHER = "other"
 
@@ -112,3 +116,15 @@ async def test_two_tenants_may_use_the_same_ids_for_different_things(store: Stor
     found = await store.get_conversation(LOCAL, "conv_1")
     assert found is not None
     assert found.metadata == b"local"
+
+
+@for_every_store
+async def test_a_turn_of_the_ledger_is_found_by_its_id(store: Store) -> None:
+    for number in (1, 11):
+        store.settle_turn(ended(replace(started(f"resp_{number}", NOON + number), request_id="resp_1")))
+    wanted = TurnFilter(id="resp_1")
+    assert [each.id for each in (await store.turns(wanted)).turns] == ["resp_1"]
+    assert (await store.turns(TurnFilter(id="resp_"))).turns == ()
+    assert (await store.turns(replace(wanted, tenant=OTHER))).turns == ()
+    [totals] = await store.totals(wanted, ())
+    assert totals.turns == 1

@@ -84,6 +84,8 @@ class Account(Struct, frozen=True):
     """The turn's record in the ledger; None if an older version ran it, or if it has expired."""
     is_stored: bool = True
     """False if the store has only the record."""
+    is_hidden: bool = False
+    """Whether there may be more in the store, which the reader may not see."""
 
     @property
     def is_running(self) -> bool:
@@ -136,7 +138,7 @@ def account_of(
     )
 
 
-def account_of_record(record: TurnRecord) -> Account:
+def account_of_record(record: TurnRecord, *, is_hidden: bool = False) -> Account:
     """Return the account of a turn of which only the record in the ledger is left."""
     shared = {name: getattr(record, name) for name in _SHARED}
     verdict = Verdict(
@@ -167,7 +169,7 @@ def account_of_record(record: TurnRecord) -> Account:
         response=b"",
         verdict=msgspec.json.encode(verdict),
     )
-    return Account(stored, verdict, snapshot, [], [], [], record, is_stored=False)
+    return Account(stored, verdict, snapshot, [], [], [], record, is_stored=False, is_hidden=is_hidden)
 
 
 _SHARED = tuple(

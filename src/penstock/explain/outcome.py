@@ -6,20 +6,24 @@ from penstock.explain.account import Account
 from penstock.explain.meanings import MEANINGS
 from penstock.formatting import format_duration
 from penstock.gateway.telemetry.traces import AnswerTrace, FailureTrace, ReadTrace, read_trace
+from penstock.protocol.events import TERMINAL
+from penstock.store.ledger import FAILED
 
 _SILENCE = 0.1
 """Seconds. A shorter silence at the end of an answer means nothing."""
-_OWN_CODES = ("internal_error", "shutting_down", "gateway_restarted", "worker_lost")
+OWN_CODES = ("internal_error", "shutting_down", "gateway_restarted", "worker_lost")
 """Failures of the gateway itself."""
 _ERROR_STATUS = 400
+_SEVERAL = 2
+DISCONNECTED = ("client_gone", "client_stalled")
+"""The codes of turns whose client was not there any more."""
 
 
 def outcome_sentence(account: Account) -> str:
     """Return who ended the turn and why, and what the client received."""
     if account.is_running:
         return "The turn is still running."
-    received = _received(account)
-    return f"{_ended(account)}{f' {received}' if received else ''}"
+    return " ".join(part for part in (_ended(account), _attempts(account), _received(account)) if part)
 
 
 def _ended(account: Account) -> str:
@@ -54,7 +58,7 @@ def _failed(account: Account) -> str:
         case "upstream_unreachable":
             target = _target(account)
             return f"The gateway could not connect to the upstream{f' {target}' if target else ''}."
-    is_own = code in _OWN_CODES or (verdict.closer == "gateway" and not _target(account))
+    is_own = code in OWN_CODES or (verdict.closer == "gateway" and not _target(account))
     if account.stored.status == "refused" and is_own:
         return f"The gateway refused the request ({_meaning(code)})."
     if is_own:
@@ -63,15 +67,30 @@ def _failed(account: Account) -> str:
     return f"{upstream} failed{place} ({_meaning(code)})."
 
 
+def _attempts(account: Account) -> str:
+    """Say that a failure was the last of several."""
+    count = max(len(account.attempts), account.verdict.attempts)
+    if count < _SEVERAL or account.stored.status not in FAILED:
+        return ""
+    return f"That was the last of {count} attempts."
+
+
 def _received(account: Account) -> str:
     # The verdict is stored before the terminal event is sent, the record is settled after that.
     record = account.record if account.record is not None and account.record.ended_at is not None else None
     ended = record or account.verdict
     last = ended.last_event
-    if ended.terminal_sent and last:
-        return f"The client received `{last}`."
+    if account.stored.is_background and not ended.stream:
+        return "The turn ran in the background."
     if ended.status >= _ERROR_STATUS:
         return f"The client received HTTP {ended.status}."
+    if ended.closer == "client" and account.code in DISCONNECTED:
+        # The terminal event was written because the client had left.
+        return f"The last event before that was `{last}`." if last and last not in TERMINAL else ""
+    if ended.terminal_sent and last:
+        return (
+            f"The client received `{last}`." if ended.stream else "The client received the response as JSON."
+        )
     if last and ended.closer == "client":
         return f"The last event before that was `{last}`."
     return ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from penstock.explain.account import Account, AttemptSummary
 from penstock.explain.meanings import CLOSERS, explained
+from penstock.explain.outcome import DISCONNECTED
 from penstock.formatting import counted, format_duration, format_time
 from penstock.stream.recovery import RESTARTED
 
@@ -100,19 +101,16 @@ def _ending(account: Account) -> Iterator[str]:
         yield "Completed normally."
         return
     ended_by = CLOSERS.get(closer, closer)
-    if closer == "client" and code not in _DISCONNECTED:
+    if closer == "client" and code not in DISCONNECTED:
         ended_by = "a client ended the turn"
     reason = f" ({explained(code)})" if code else ""
     yield f"{account.stored.status.capitalize()}: {ended_by}{reason}."
 
 
-_DISCONNECTED = ("client_gone", "client_stalled")
-
-
 def _client(account: Account) -> Iterator[str]:
     if not account.is_stored:
         return
-    if account.code in _DISCONNECTED:
+    if account.code in DISCONNECTED:
         yield "The client had disconnected; the output so far is stored."
     elif account.code == RESTARTED and not account.stored.is_background:
         yield "The client was disconnected; the items finished by then are stored."
@@ -192,9 +190,13 @@ def _gaps(account: Account) -> Iterator[str]:
 
 
 def _storage(account: Account) -> Iterator[str]:
-    if account.is_stored or account.record is None:
+    record = account.record
+    if account.is_stored or account.is_hidden or record is None:
         return
-    if account.record.is_stored:
-        yield "The response has been deleted from the store; this is what the ledger has."
-    else:
-        yield 'Prompt, answer and events were not stored ("store": false); this is what the ledger has.'
+    if not record.is_stored:
+        reason = '"store": false' + ("" if record.stream else ", or a compaction, which is never stored")
+        yield f"Prompt, answer and events were not stored ({reason}); this is what the ledger has."
+    elif account.stored.status == "refused":
+        yield "The request was refused, so its response never began; this is what the ledger has."
+    elif not account.is_running:
+        yield "The response is no longer in the store; this is what the ledger has."

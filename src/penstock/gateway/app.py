@@ -73,6 +73,7 @@ class GatewayApp:
 
     async def serve_http(self, channel: HttpChannel) -> None:
         exchange, name, refused = Exchange(channel), OTHER, None
+        error_headers: tuple[tuple[str, str], ...] = ()
         exchange.client_timeout = self.gateway.services.settings.limits.client_timeout
         try:
             self._check_page(exchange)
@@ -81,6 +82,7 @@ class GatewayApp:
                 exchange.answer(204, b"", headers=_preflight(exchange))
                 return
             name, route, params = self._router.find(exchange.path, exchange.method)
+            error_headers = route.error_headers
             key = None if route.is_open else self._authenticate(exchange)
             await route.handler(self.gateway, exchange, key, **params)
         except ClientDisconnected:
@@ -90,6 +92,7 @@ class GatewayApp:
         if refused is not None:
             log_refused(refused, exchange.method, name, exchange.request_id)
             if not exchange.status:
+                refused.headers += error_headers
                 exchange.refuse(refused)
         self.gateway.metrics.count("penstock_requests_total", route=name, status=str(exchange.status))
         await exchange.delivered()

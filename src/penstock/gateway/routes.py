@@ -23,6 +23,8 @@ class Route(Struct, frozen=True):
 
     handler: Handler
     is_open: bool = False
+    error_headers: tuple[tuple[str, str], ...] = ()
+    """Headers of its error answers, whoever gives them."""
 
 
 Routes = Mapping[str, Mapping[str, Route]]

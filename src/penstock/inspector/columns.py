@@ -75,16 +75,17 @@ class StreamColumns:
         self._types: dict[str, int] = {}
         self._by_index: dict[int, int] = {}
         self._by_id: dict[str, int] = {}
-        self._has_begun = False
+        self.has_begun = False
+        """Whether there was a `response.in_progress`."""
 
     def add(self, sequence: int, at_ms: float, data: bytes | str) -> None:
         at_ms = round(at_ms, 3)
         event = _decoded(data)
         type = event.type if isinstance(event.type, str) else UNREADABLE
         if type == _PROGRESS:
-            if self._has_begun:
+            if self.has_begun:
                 self.heartbeats.append(at_ms)
-            self._has_begun = True
+            self.has_begun = True
         lane = self._lane(event, type, sequence, at_ms)
         if sequence > self._after:
             self._append(sequence, at_ms, type[:LONGEST_NAME], lane, len(data))

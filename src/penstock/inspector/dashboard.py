@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from msgspec.structs import replace
 
 from penstock.fairness import ITEM_WEIGHT
-from penstock.gateway.api.ledger import FILTERS, check_names, turn_filter
+from penstock.gateway.api.ledger import turn_filter
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
@@ -37,7 +37,6 @@ _KINDS = ("first_output", "duration")
 
 
 async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    check_names(exchange.query, (*FILTERS, "by", "bucket"))
     by = cast(Dimension, choice(exchange, "by", "model", "key", "target", "outcome"))
     bucket = cast(Bucket, choice(exchange, "bucket", "hour", "day"))
     filter = turn_filter(exchange.query, key)

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from penstock.explain.account import Account, account_of, account_of_record
 from penstock.gateway.errors import RequestRefused
@@ -23,11 +22,6 @@ from penstock.store.contract import Store
 from penstock.store.ledger import TurnFilter, TurnRecord
 
 T = TypeVar("T")
-
-_NEAR = 600.0
-"""Seconds between the creation of a response and the start of its turn, at most."""
-_PAGE, _MOST_PAGES = 100, 10
-"""A client may choose its request ids, so it can hide a turn among others that mention its id."""
 
 
 class FoundTurn(Struct, frozen=True):
@@ -45,19 +39,18 @@ async def find_turn(gateway: Gateway, key: ClientKey | None, id: str) -> FoundTu
     store, tenant = gateway.store, tenant_of(key)
     stored = await store.get(tenant, id)
     if stored is not None:
-        since = max(stored.created_at - _NEAR, 0.0)  # searching the whole ledger takes much longer
-        filter = TurnFilter(tenant=tenant, since=since, until=stored.created_at + _NEAR)
-        record = await _record(store, id, filter)
+        record = await _record(store, id, tenant)
         events = await _readable(store.events_so_far(tenant, id))
         traces = await _readable(store.traces(tenant, id))
         following = await store.continuations(tenant, id)
         unreadable = [name for name, rows in (("events", events), ("traces", traces)) if rows is None]
         account = account_of(stored, events or [], traces or [], record)
         return FoundTurn(account, True, tuple(following), tuple(unreadable))
-    record = await _record(store, id, TurnFilter(tenant=None if sees_all(key) else tenant))
+    record = await _record(store, id, None if sees_all(key) else tenant)
     if record is None:
         raise _unknown(id)
-    return FoundTurn(account_of_record(record), record.tenant == tenant)
+    is_own = record.tenant == tenant
+    return FoundTurn(account_of_record(record, is_hidden=not is_own), is_own)
 
 
 async def find_content(gateway: Gateway, key: ClientKey | None, id: str) -> Account:
@@ -80,18 +73,10 @@ async def _readable(reading: Awaitable[list[T]]) -> list[T] | None:
         return None
 
 
-async def _record(store: Store, id: str, filter: TurnFilter) -> TurnRecord | None:
+async def _record(store: Store, id: str, tenant: str | None) -> TurnRecord | None:
     """Return the record of a turn in the ledger."""
-    filter, after = replace(filter, search=id), ""
-    for _ in range(_MOST_PAGES):
-        page = await store.turns(filter, after=after, limit=_PAGE)
-        for record in page.turns:
-            if record.id == id:
-                return record
-        after = page.next
-        if not after:
-            break
-    return None
+    page = await store.turns(TurnFilter(tenant=tenant, id=id), limit=1)
+    return page.turns[0] if page.turns else None
 
 
 def _unknown(id: str) -> RequestRefused:

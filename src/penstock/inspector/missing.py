@@ -27,7 +27,8 @@ def _missing(found: FoundTurn) -> Iterator[str]:
         return
     if not account.is_stored:
         if record is not None and not record.is_stored:
-            yield 'The request said "store": false, so prompt, answer and events were not kept.'
+            compaction = "" if record.stream else ", or it was a compaction, which is never stored"
+            yield f'The request said "store": false{compaction}: prompt, answer and events were not kept.'
         elif account.stored.status == "refused":
             yield "The turn was refused before its response began, so nothing of it was stored."
         elif account.is_running:

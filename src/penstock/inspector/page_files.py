@@ -76,6 +76,8 @@ async def show_start(gateway: Gateway, exchange: Exchange, key: ClientKey | None
     if wants_page and gateway.services.settings.inspector:
         _send(exchange, page_files()[START])
     else:
+        exchange.cors = [(name, value) for name, value in exchange.cors if name != "vary"]
+        exchange.cors.append(("vary", "accept, origin"))  # caches must not give it to browsers
         await show_root(gateway, exchange, key)
 
 

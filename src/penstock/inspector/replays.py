@@ -14,12 +14,12 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.inspector.answers import desk_of
+from penstock.inspector.answers import Abandoned, desk_of
 from penstock.inspector.lookup import FoundTurn, find_content
 from penstock.inspector.missing import why_no_replay
 from penstock.replay.differences import Comparison, Difference, compare
 from penstock.replay.recording import CannotReplay, read_recording
-from penstock.replay.runner import replay
+from penstock.replay.runner import ReplayAbandoned, replay
 
 MOST = 500
 """Differences that are shown."""
@@ -41,17 +41,19 @@ async def replay_turn(gateway: Gateway, exchange: Exchange, key: ClientKey | Non
     if reason := why_no_replay(FoundTurn(account, True)):
         raise _refused(reason)
     try:
-        await desk_of(gateway).answer(exchange, HEAVY, lambda: _replayed(account))
+        await desk_of(gateway).answer(exchange, HEAVY, lambda: _replayed(account, exchange))
     except CannotReplay as error:
         raise _refused(str(error)) from None
 
 
-def _replayed(account: Account) -> dict[str, Any]:
+def _replayed(account: Account, exchange: Exchange) -> dict[str, Any]:
     """Return the comparison. Runs in a thread, because a replay has an event loop of its own."""
     stored = account.stored
     try:
         recording = read_recording(stored.id, account.events, account.traces, stored.verdict)
-        comparison = compare(recording, replay(recording))
+        comparison = compare(recording, replay(recording, lambda: exchange.channel.is_connected))
+    except ReplayAbandoned:
+        raise Abandoned from None
     except _DAMAGES as error:
         raise CannotReplay(f"the recording is damaged ({type(error).__name__})") from None
     found = [*comparison.requests, *comparison.differences]

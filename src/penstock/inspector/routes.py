@@ -10,6 +10,7 @@ import asyncio
 from importlib import import_module
 from typing import Any
 
+from penstock.gateway.api.ledger import FILTERS, check_names
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
@@ -17,23 +18,25 @@ from penstock.gateway.routes import Handler, Route, Routes
 from penstock.gateway.settings import ClientKey
 from penstock.inspector.page_files import show_file, show_start
 
-_HANDLERS: dict[str, tuple[str, str, str]] = {
-    "session": ("GET", "session", "show_session"),
-    "feed": ("GET", "feed", "follow"),
-    "turns/{turn_id}": ("GET", "turn_report", "show_turn"),
-    "turns/{turn_id}/content": ("GET", "content", "show_content"),
-    "turns/{turn_id}/events": ("GET", "logged_events", "list_events"),
-    "turns/{turn_id}/parts": ("GET", "editor_parts", "show_parts"),
-    "turns/{turn_id}/replay": ("POST", "replays", "replay_turn"),
-    "threads": ("GET", "threads", "list_threads"),
-    "threads/{thread_id}": ("GET", "threads", "show_thread"),
-    "dashboard": ("GET", "dashboard", "show_dashboard"),
-    "connect": ("GET", "connections", "show_clients"),
-    "rules": ("GET", "rules", "list_rules"),
-    "check": ("POST", "check", "check_file"),
-    "translate": ("POST", "check", "translate_file"),
+_HANDLERS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "session": ("GET", "session", "show_session", ()),
+    "feed": ("GET", "feed", "follow", ("since",)),
+    "turns/{turn_id}": ("GET", "turn_report", "show_turn", ("events_after",)),
+    "turns/{turn_id}/content": ("GET", "content", "show_content", ()),
+    "turns/{turn_id}/events": ("GET", "logged_events", "list_events", ("after", "limit")),
+    "turns/{turn_id}/parts": ("GET", "editor_parts", "show_parts", ("thinking",)),
+    "turns/{turn_id}/replay": ("POST", "replays", "replay_turn", ()),
+    "threads": ("GET", "threads", "list_threads", ("after", "limit")),
+    "threads/{thread_id}": ("GET", "threads", "show_thread", ()),
+    "dashboard": ("GET", "dashboard", "show_dashboard", (*FILTERS, "by", "bucket")),
+    "connect": ("GET", "connections", "show_clients", ("base_url", "model")),
+    "rules": ("GET", "rules", "list_rules", ()),
+    "check": ("POST", "check", "check_file", ("accent",)),
+    "translate": ("POST", "check", "translate_file", ("accent", "dialect")),
 }
-"""By path: the method, and the module and the name of the handler."""
+"""By path: the method, the module and the name of the handler, and its parameters in the query."""
+
+_ERROR_HEADERS = (("x-content-type-options", "nosniff"), ("cache-control", "no-store"))
 
 
 def inspector_routes() -> Routes:
@@ -41,10 +44,16 @@ def inspector_routes() -> Routes:
     return {
         "": {"GET": Route(show_start, is_open=True)},
         **{
-            f"inspector/api/{path}": {method: Route(_unless_off(_imported_later(module, name)))}
-            for path, (method, module, name) in _HANDLERS.items()
+            f"inspector/api/{path}": {
+                method: Route(
+                    _unless_off(_checked(names, _imported_later(module, name))), error_headers=_ERROR_HEADERS
+                )
+            }
+            for path, (method, module, name, names) in _HANDLERS.items()
         },
-        "inspector/{file...}": {"GET": Route(_unless_off(show_file), is_open=True)},
+        "inspector/{file...}": {
+            "GET": Route(_unless_off(show_file), is_open=True, error_headers=_ERROR_HEADERS)
+        },
     }
 
 
@@ -53,6 +62,16 @@ def _unless_off(handler: Handler) -> Handler:
         if not gateway.services.settings.inspector:
             message = "the inspector is switched off: server.inspector is false in this gateway's settings"
             raise RequestRefused(404, "not_found", message, type="not_found")
+        await handler(gateway, exchange, key, **params)
+
+    return handle
+
+
+def _checked(names: tuple[str, ...], handler: Handler) -> Handler:
+    """Refuse parameters that the handler does not have: a misspelt one must not be ignored."""
+
+    async def handle(gateway: Gateway, exchange: Exchange, key: ClientKey | None, **params: Any) -> None:
+        check_names(exchange.query, names)
         await handler(gateway, exchange, key, **params)
 
     return handle

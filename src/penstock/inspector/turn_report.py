@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.explain.account import Account
-from penstock.explain.outcome import outcome_sentence
+from penstock.explain.outcome import OWN_CODES, outcome_sentence
 from penstock.explain.sentences import sentences
 from penstock.explain.timeline import timeline
 from penstock.fairness import ITEM_WEIGHT
@@ -71,16 +71,22 @@ def turn_report(found: FoundTurn, after: int = -1, exchange: Exchange | None = N
     for event in while_connected(exchange, account.events):
         columns.add(event.sequence, (event.time - begin) * 1000, event.data)
     attempts, reads = _traffic(account.traces, begin)
+    _add_message(attempts, account)
+    if record is not None and not account.is_stored:
+        begin = record.started_at
     reason = why_no_replay(found)
     return {
         "id": stored.id,
         "tenant": stored.tenant,
-        "status": stored.status,
+        # A turn in the background is stored as queued until it ends.
+        "status": "in_progress" if stored.status == "queued" and columns.has_begun else stored.status,
         "is_running": account.is_running,
         "is_stored": account.is_stored,
         "has_content": found.is_own and account.is_stored,
         "created_at": float(stored.created_at),
-        "begin": record.started_at if record is not None and not account.is_stored else begin,
+        "begin": begin,
+        "request_at": record.started_at if record is not None else None,
+        "request_ms": round((record.started_at - begin) * 1000, 3) if record is not None else None,
         "end": _end(account),
         "sentence": outcome_sentence(account),
         "sentences": sentences(account),
@@ -96,7 +102,9 @@ def turn_report(found: FoundTurn, after: int = -1, exchange: Exchange | None = N
         "events": columns.events,
         "reads": reads,
         "attempts": attempts,
-        "heartbeats": {"at_ms": columns.heartbeats},
+        "tried": account.verdict.tried,
+        "retry_after": _retry_after(account),
+        "heartbeats": {"at_ms": columns.heartbeats, "count": _heartbeats(account, columns)},
         "usage": account.snapshot.usage,
         "diagnostics": account.snapshot.diagnostics or [],
         "verdict": account.verdict if stored.verdict else None,
@@ -108,6 +116,30 @@ def turn_report(found: FoundTurn, after: int = -1, exchange: Exchange | None = N
         "can_replay": not reason,
         "why_no_replay": reason,
     }
+
+
+def _add_message(attempts: list[ShownAttempt], account: Account) -> None:
+    """Add the upstream's message to a failed attempt without a trace of the failure: the upstream answered,
+    but with an error, or with something unreadable."""
+    error = account.snapshot.error
+    if attempts and error is not None and not attempts[-1].message and account.code not in OWN_CODES:
+        attempts[-1].message = error.message
+        attempts[-1].code = attempts[-1].code or account.code
+
+
+def _retry_after(account: Account) -> float | None:
+    """Return the seconds after which the last upstream that failed permits another request."""
+    if account.verdict.retry_after:
+        return account.verdict.retry_after
+    failures = [read_trace(trace) for trace in account.traces if trace.kind == "failure"]
+    last = failures[-1] if failures else None
+    return last.retry_after if isinstance(last, FailureTrace) else None
+
+
+def _heartbeats(account: Account, columns: StreamColumns) -> int:
+    """Return the number of heartbeats. The log does not have all of them, the record only their number."""
+    record = account.record.heartbeats if account.record is not None else 0
+    return max(len(columns.heartbeats), account.verdict.heartbeats, record)
 
 
 def _end(account: Account) -> float | None:

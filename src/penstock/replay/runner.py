@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from msgspec import Struct
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.registry import RENDERED, rendered_dialect
 from penstock.dialects.toolset import identities_of
-from penstock.errors import OpenResponsesError
+from penstock.errors import OpenResponsesError, PenstockError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.compactions import Summary
 from penstock.gateway.settings import DEMO
@@ -66,13 +66,21 @@ class Replayed(Struct, kw_only=True):
     """Set if the current code refuses the turn instead of starting it."""
 
 
-def replay(recording: Recording) -> Replayed:
-    """Run the turn again. Nothing is sent or stored, and there are no delays."""
-    return asyncio.run(_replay(recording))
+class ReplayAbandoned(PenstockError):  # noqa: N818 - named after what happened
+    """Nobody waits for the result of a replay any more."""
 
 
-async def _replay(recording: Recording) -> Replayed:
-    stage = _Stage(recording)
+def replay(recording: Recording, is_wanted: Callable[[], bool] = lambda: True) -> Replayed:
+    """Run the turn again. Nothing is sent or stored, and there are no delays. If the result is not wanted any
+    more, nothing else is read: raise `ReplayAbandoned`."""
+    replayed = asyncio.run(_replay(recording, is_wanted))
+    if not is_wanted():
+        raise ReplayAbandoned
+    return replayed
+
+
+async def _replay(recording: Recording, is_wanted: Callable[[], bool]) -> Replayed:
+    stage = _Stage(recording, is_wanted)
     request, verdict = recording.attempts[0].plan.request, _verdict(recording)
     upstreams = [_upstream(each, stage) for each in recording.attempts]
     turn_request = _turn_request(recording, upstreams[0])
@@ -103,8 +111,9 @@ async def _replay(recording: Recording) -> Replayed:
 class _Stage:
     """The simulated surroundings of the turn: where it writes events, its heartbeats and what stops it."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, is_wanted: Callable[[], bool]) -> None:
         self.replayed = Replayed()
+        self.is_wanted = is_wanted
         self._recording = recording
         self._turn: Turn
         self._verdict: Verdict
@@ -226,7 +235,7 @@ class RecordedSource(PulledSource):
         self.request_id = answer.request_id if answer else None
 
     async def read(self) -> bytes:
-        trace = next(self._reads, None)
+        trace = next(self._reads, None) if self._stage.is_wanted() else None
         if trace is None:
             return await self.end()
         self._stage.catch_up(trace.time)

@@ -125,6 +125,8 @@ class TurnFilter(Struct, frozen=True, kw_only=True):
     outcome: str = ""
     search: str = ""
     """A part of an id, a request id, a model, a key's name, a user agent, an outcome or an error code."""
+    id: str = ""
+    """The id of the only turn to return."""
 
 
 DIMENSIONS: tuple[Dimension, ...] = ("key", "model", "target", "outcome", "hour", "day", "month")

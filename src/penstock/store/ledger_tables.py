@@ -167,6 +167,9 @@ def conditions_of(filter: TurnFilter, position: str) -> tuple[list[str], list[ob
     if filter.until is not None:
         conditions.append("started_at < ?")
         values.append(filter.until)
+    if filter.id:
+        conditions.append("id = ?")
+        values.append(filter.id)
     if filter.search:
         conditions.append(f"{position}(search, ?) > 0")
         values.append(lower_ascii(filter.search))
@@ -199,8 +202,8 @@ def _common_conditions(filter: TurnFilter) -> tuple[list[str], list[object]]:
 
 def parts_of(filter: TurnFilter, by: Sequence[Dimension]) -> list[tuple[str, TurnFilter]]:
     """Split the time of a filter into days and hours, for which there are sums, and what is before and after
-    them; return each with its table. With a search, there are only turns."""
-    if filter.search:
+    them; return each with its table. With a search or an id, there are only turns."""
+    if filter.search or filter.id:
         return [("turns", filter)]
     tables = [("turn_hours", HOUR), ("turns", 0)]
     if "hour" not in by:

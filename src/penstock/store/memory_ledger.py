@@ -102,6 +102,7 @@ class MemoryLedger:
                 and filter.model in ("", record.model)
                 and filter.target in ("", record.target)
                 and filter.outcome in ("", record.outcome)
+                and filter.id in ("", record.id)
                 and (not search or search in searched_text(record))
             ):
                 yield record

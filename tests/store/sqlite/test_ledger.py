@@ -136,6 +136,17 @@ def test_sums_are_added_up_in_the_order_of_their_rows(tmp_path: Path, by: Dimens
     assert plan == [f"SEARCH {table} USING PRIMARY KEY (hour>? AND hour<?)"]  # and nothing is sorted
 
 
+def test_a_turn_is_looked_up_by_its_primary_key(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    use_store(path, do_nothing)
+    with sqlite3.connect(path) as file:
+        query = f"SELECT rowid FROM {ledger.indexed(TurnFilter(id='x'))} WHERE id = ?"
+        plan = file.execute(f"EXPLAIN QUERY PLAN {query}", "x")
+        details = [row[3] for row in plan]
+    file.close()
+    assert [each for each in details if each.startswith("SEARCH turns USING")] == details
+
+
 def test_rows_that_cannot_be_read_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "store.db"
     ledger_tables._report_unreadable.cache_clear()

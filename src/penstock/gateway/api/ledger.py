@@ -97,7 +97,8 @@ def check_names(query: Mapping[str, str], known: tuple[str, ...]) -> None:
     """A misspelt filter must not return everything."""
     for name in query:
         if name not in known:
-            raise _invalid(name[:40], f"is not a parameter here; use {', '.join(known)}")
+            choices = f"use {', '.join(known)}" if known else "there are none"
+            raise _invalid(name[:40], f"is not a parameter here; {choices}")
 
 
 def _invalid(name: str, problem: str) -> RequestRefused:

@@ -230,6 +230,8 @@ def turns(connection: sqlite3.Connection, filter: TurnFilter, after: str, limit:
 
 def indexed(filter: TurnFilter) -> str:
     """Return the table with the index to use: one that contains everything that the filter looks at."""
+    if filter.id:
+        return "turns"  # by its primary key
     if filter.outcome == UNFINISHED:
         return "turns INDEXED BY turns_unfinished"
     if filter.tenant is not None and not (filter.model or filter.target or filter.outcome or filter.search):
