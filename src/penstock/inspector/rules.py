@@ -14,7 +14,7 @@ from penstock.stream.checker import RULES
 from penstock.stream.checker.rules import Rule
 
 
-class Group(Struct, frozen=True):
+class RuleGroup(Struct, frozen=True):
     """The rules whose ids begin with the same word."""
 
     title: str
@@ -23,70 +23,70 @@ class Group(Struct, frozen=True):
 
 
 GROUPS = {
-    "transport": Group(
+    "transport": RuleGroup(
         "Frames",
         "Look at the code of the server that writes frames: it must write an `event:` line and one `data:` "
         "line with one JSON object for each event, and `data: [DONE]` once at the end.",
     ),
-    "event": Group(
+    "event": RuleGroup(
         "Events",
         "Compare the event with its schema: its type, and the fields that this type requires.",
     ),
-    "sequence": Group(
+    "sequence": RuleGroup(
         "Sequence numbers",
         "Count the events where they are written, in one place, and after everything that adds or drops "
         "events.",
     ),
-    "delta": Group(
+    "delta": RuleGroup(
         "Deltas",
         "Send each piece of a text once, as it comes from the model, with the item and the part to which it "
         "belongs, and leave out empty pieces.",
     ),
-    "name": Group(
+    "name": RuleGroup(
         "Names of events",
         "Send only the events and the items that the client's accent has, under its names. `penstock serve` "
         "chooses the accent that fits the client.",
     ),
-    "lifecycle": Group(
+    "lifecycle": RuleGroup(
         "Life of a response",
         "Send `response.created` first and `response.in_progress` after it, and nothing before them, also if "
         "the answer fails at once.",
     ),
-    "terminal": Group(
+    "terminal": RuleGroup(
         "End of a response",
         "Send exactly one of `response.completed`, `response.incomplete` and `response.failed`, on every way "
         "out of the server's code: also after an error, a timeout and a cancelled request. If there is none, "
         "the connection was perhaps cut off: look for a proxy with a time limit.",
     ),
-    "usage": Group(
+    "usage": RuleGroup(
         "Usage",
         "Read the numbers of the upstream's last event, or count the tokens, and put them into the terminal "
         "event.",
     ),
-    "item": Group(
+    "item": RuleGroup(
         "Items",
         "Keep one record per item, with its id, its index and its type; add it once, fill it by deltas, and "
         "close it once, from that record.",
     ),
-    "call": Group(
+    "call": RuleGroup(
         "Tool calls",
         "Keep one record per tool call, from its first event to its last, and find it by the call id of the "
         "model.",
     ),
-    "part": Group(
+    "part": RuleGroup(
         "Parts of an item",
         "Open each part before its first delta, and close it with the text of all of its deltas.",
     ),
-    "annotation": Group(
+    "annotation": RuleGroup(
         "Annotations",
         "Keep the annotations of a part in one list; send each when it is added to the list, and the whole "
         "list when the part ends.",
     ),
-    "arguments": Group(
+    "arguments": RuleGroup(
         "Arguments of tool calls",
         "Collect the deltas of the arguments, and end with exactly what was collected.",
     ),
-    "snapshot": Group(
+    "snapshot": RuleGroup(
         "Snapshots",
         "Make every `response` object by one function, from the state of the response at that moment.",
     ),

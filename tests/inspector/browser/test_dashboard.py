@@ -125,7 +125,7 @@ def test_a_chart_is_read_by_keyboard_pointer_and_as_a_table(visit: Visits) -> No
     expect(page.locator(".chart table").first).to_contain_text(count)
 
 
-def test_failed_requests_are_told_apart_in_the_bars(visit: Visits, site: Running) -> None:
+def test_failed_requests_have_bars_of_their_own(visit: Visits, site: Running) -> None:
     page = visit().go("#/dashboard", view="dashboard")
     chart = page.get_by_role("figure", name="Requests", exact=True)
     failed = chart.get_by_role("button", name="failed")
