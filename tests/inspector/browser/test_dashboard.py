@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import math
-import random
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from penstock.store.ledger import TurnRecord
-from penstock.store.sqlite.store import open_sqlite_store
 from tests.cli.running import penstock
 from tests.gateway.running import Running, gateway
+from tests.inspector.browser.busy_gateway import fill_ledger
 from tests.inspector.browser.conftest import Visits
 from tests.inspector.browser.visitors import PHONE, THEMES, Theme
 
@@ -66,56 +60,9 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Return a gateway with a month of turns in its ledger."""
     folder = tmp_path_factory.mktemp("busy")
 
-    async def fill() -> None:
-        store = await open_sqlite_store(folder / "store.sqlite")
-        for record in month_of_turns():
-            store.settle_turn(record)
-        await store.aclose()
-
-    with ThreadPoolExecutor() as pool:  # this thread runs Playwright's event loop
-        pool.submit(lambda: asyncio.run(fill())).result()
+    fill_ledger(folder)
     with gateway(folder) as running:
         yield running
-
-
-MODELS = (
-    ("sonnet", "anthropic", 3.0, 900),
-    ("gpt-5.5", "openai", 2.0, 600),
-    ("qwen", "local", None, 250),
-    ("demo", "demo", 0.0, 40),
-)
-CODES = ("upstream_timeout", "rate_limit_exceeded", "upstream_truncated", "context_length_exceeded")
-
-
-def month_of_turns() -> Iterator[TurnRecord]:
-    """Yield turns of four models, more of them by day than by night."""
-    chance = random.Random(22)
-    now = time.time()
-    for hour in range(30 * 24):
-        at = now - 3600 * hour
-        for index in range(int(4 + 9 * (1 + math.sin((at / 3600 - 8) / 24 * 2 * math.pi)))):
-            name, target, price, slowness = MODELS[int(len(MODELS) * chance.random() ** 2)]
-            failed = chance.random() < 0.05
-            tokens, output = chance.randint(2_000, 20_000), chance.randint(50, 1_500)
-            duration = int(slowness * chance.lognormvariate(1.6, 0.7))
-            first_output = int(min(duration, slowness * chance.lognormvariate(0.0, 0.6)))
-            yield TurnRecord(
-                id=f"resp_{hour}_{index}",
-                tenant=chance.choice(["alice", "bob", "ci"]),
-                started_at=at - chance.random() * 3600,
-                ended_at=at,
-                model=name,
-                target=target,
-                outcome="failed" if failed else "completed",
-                code=CODES[int(len(CODES) * chance.random() ** 2)] if failed else "",
-                duration_ms=duration,
-                first_output_ms=-1 if failed else first_output,
-                input_tokens=tokens,
-                cached_tokens=tokens * chance.randint(0, 9) // 10,
-                output_tokens=output,
-                reasoning_tokens=output * chance.randint(0, 6) // 10,
-                cost=None if price is None else price * (tokens + 5 * output) / 1e6,
-            )
 
 
 @pytest.mark.parametrize("by", ["model", "key", "target"])
@@ -178,7 +125,7 @@ def test_a_chart_is_read_by_keyboard_pointer_and_as_a_table(visit: Visits) -> No
     expect(page.locator(".chart table").first).to_contain_text(count)
 
 
-def test_failed_requests_differ_in_the_bars(visit: Visits, site: Running) -> None:
+def test_failed_requests_have_bars_of_their_own(visit: Visits, site: Running) -> None:
     page = visit().go("#/dashboard", view="dashboard")
     chart = page.get_by_role("figure", name="Requests", exact=True)
     failed = chart.get_by_role("button", name="failed")
