@@ -6,16 +6,13 @@
  */
 
 import { announce, h, replace } from "./dom.js";
-import { bytes, counted, duration, instant, number } from "./format.js";
-import { line } from "./text.js";
+import { counted, duration, instant, number } from "./format.js";
 import { AXIS, ROW, Scale, colours, draw, gutter } from "./timeline_drawing.js";
-import { TimelineModel, lowerBound } from "./timeline_model.js";
+import { nearest, whatIsAt, when } from "./timeline_hover.js";
+import { Legend } from "./timeline_legend.js";
+import { TimelineModel } from "./timeline_model.js";
 
 const TALLEST = 400;
-const LEGEND = [
-  ["read", "upstream read"], ["delta", "event"], ["silence", "silence of 0.5 s or more"], ["beat", "heartbeat"],
-  ["broken", "failure or broken rule"],
-];
 
 export class Timeline {
   #abort = new AbortController();
@@ -36,9 +33,10 @@ export class Timeline {
     this.box = h("div", {
       class: "timeline-box", tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": label,
       "aria-describedby": "timeline-keys",
-    }, this.space, this.tip);
+    }, this.space);
+    this.legend = new Legend();
     this.summary = h("span", { class: "muted", "data-part": "summary" });
-    replace(element, this.#toolbar(), this.box, this.#legend());
+    this.element = replace(element, this.#toolbar(), this.box, this.legend.element, this.tip);
     this.setTurn(turn);
     this.#listen();
   }
@@ -165,6 +163,7 @@ export class Timeline {
     };
     const drawn = draw(this.canvas.getContext("2d"), this.model, view, this.#theme);
     Object.assign(this.canvas.dataset, { ticks: drawn.ticks, rows: drawn.rows, bars: drawn.bars, frames: Number(this.canvas.dataset.frames ?? 0) + 1 });
+    this.legend.show(this.model, this.#silences);
     this.#drawSummary();
   }
 
@@ -173,7 +172,9 @@ export class Timeline {
     const length = this.model.isTimed ? ` in ${duration(this.model.end)}` : " by position: there are no times";
     const { begin, end } = this.#range();
     const part = this.#view.isFit ? "" : this.model.isTimed ? ` · ${instant(begin, end - begin)} to ${instant(end, end - begin)}` : ` · #${number(Math.floor(begin))} to #${number(Math.ceil(end))}`;
-    const text = `${count}${length}${part}`;
+    const { heartbeatCount: beats, untimedHeartbeats: untimed } = this.model;
+    const unseen = untimed ? ` · ${counted(beats, "heartbeat")}${untimed < beats ? `, ${number(untimed)} of them` : ""} without a known time` : "";
+    const text = `${count}${length}${unseen}${part}`;
     if (this.summary.textContent !== text) this.summary.textContent = text;
   }
 
@@ -270,57 +271,21 @@ export class Timeline {
     this.tip.hidden = !found;
     if (!found) return;
     replace(this.tip, h("strong", null, found.title), h("span", null, found.detail));
-    const left = event.clientX - this.box.getBoundingClientRect().left;
-    const x = clamp(left - this.tip.offsetWidth / 2, 4, this.#view.width - this.tip.offsetWidth - 4);
-    const top = event.clientY - this.box.getBoundingClientRect().top + this.box.scrollTop + 20;
-    this.tip.style.setProperty("transform", `translate(${Math.round(x)}px, ${Math.round(top)}px)`);
+    const place = this.element.getBoundingClientRect();
+    const x = clamp(event.clientX - place.left - this.tip.offsetWidth / 2, 4, this.#view.width - this.tip.offsetWidth - 4);
+    const isLow = event.clientY + 20 + this.tip.offsetHeight > innerHeight;
+    const y = event.clientY - place.top + (isLow ? -this.tip.offsetHeight - 12 : 20);
+    this.tip.style.setProperty("transform", `translate(${Math.round(x)}px, ${Math.round(y)}px)`);
   }
 
-  /** What is under the pointer: an event, a read, a heartbeat, a mark, an item or a silence. */
+  /** What is under the pointer. */
   #find(event) {
     const box = this.canvas.getBoundingClientRect();
-    const y = event.clientY - box.top;
     const { begin, end } = this.#range();
-    const scale = new Scale(begin, end, this.#view.width);
-    const x = event.clientX - box.left;
-    const row = this.model.rows[Math.floor((y - AXIS + this.box.scrollTop) / ROW)];
-    if (!row || y < AXIS) return null;
-    if (x < scale.left - 6) return { index: -1, title: row.label, detail: row.detail };
-    const time = scale.time(x);
-    const near = (at) => Math.abs(at - time) <= 6 * scale.perPixel;
-    const mark = row.marks.find((each) => near(each.at));
-    if (mark) return { index: mark.index ?? -1, title: mark.label, detail: this.#when(mark.at) };
-    const beat = row.heartbeats.find(near);
-    if (beat !== undefined) return { index: -1, title: "heartbeat", detail: this.#when(beat) };
-    const position = nearest(row.times, time);
-    if (position >= 0 && near(row.times[position])) return this.#found(row, position);
-    return this.#between(row, time);
-  }
-
-  #found(row, position) {
-    if (row.kind === "upstream") {
-      return { index: -1, title: `read of ${bytes(row.sizes[position])}`, detail: this.#when(row.times[position]) };
-    }
-    const index = row.indices[position];
-    const { title, detail } = this.model.describe(index);
-    return { index, title, detail: `${this.#when(this.model.at[index])} · ${detail}` };
-  }
-
-  #between(row, time) {
-    const silence = (this.#silences ?? []).find((each) => each.begin <= time && time <= each.end);
-    const bar = row.bars.find((each) => each.begin <= time && time <= (each.end ?? this.model.end));
-    if (bar?.attempt) {
-      const { target, model, status, code } = bar.attempt;
-      return { index: -1, title: line(`${target} · ${model}`, 100), detail: [status && `HTTP ${status}`, line(code, 80)].filter(Boolean).join(" · ") || "not answered" };
-    }
-    if (silence) return { index: -1, title: `${duration(silence.end - silence.begin)} of silence`, detail: `${duration(silence.begin)} to ${duration(silence.end)}` };
-    if (!bar) return null;
-    const open = bar.isOpen ? "never closed" : bar.end === null ? "still open" : `${duration(bar.end - bar.begin)}`;
-    return { index: -1, title: row.label, detail: `${row.detail} · ${open}` };
-  }
-
-  #when(at) {
-    return this.model.isTimed ? `at ${duration(at)}` : `at position ${number(at)}`;
+    return whatIsAt(this.model, {
+      x: event.clientX - box.left, y: event.clientY - box.top, scroll: this.box.scrollTop,
+      scale: new Scale(begin, end, this.#view.width), silences: this.#silences ?? [],
+    });
   }
 
   #key(event) {
@@ -352,7 +317,7 @@ export class Timeline {
     if (index < 0 || index >= this.model.length) return;
     this.select(index, { isReported: true, isChosen: false });
     const { title, detail } = this.model.describe(index);
-    announce(`${title}, ${this.#when(this.model.at[index])}, ${detail}`);
+    announce(`${title}, ${when(this.model, this.model.at[index])}, ${detail}`);
   }
 
   /** To the nearest event of the next row that has any. */
@@ -373,20 +338,6 @@ export class Timeline {
     return h("div", { class: "timeline-bar" }, this.summary, h("span", { class: "actions" },
       button("−", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)), button("Fit", "Show the whole turn", () => this.fit())));
   }
-
-  #legend() {
-    return h("div", { class: "timeline-legend" },
-      LEGEND.map(([name, text]) => h("span", { class: `legend is-${name}` }, h("i", { "aria-hidden": "true" }), text)),
-      h("span", { id: "timeline-keys", class: "timeline-keys" },
-        "Drag to move, Ctrl and wheel to zoom. Keys: ← → events, ↑ ↓ lanes, + − 0 zoom, Enter opens."));
-  }
-}
-
-function nearest(values, value) {
-  const after = lowerBound(values, value);
-  if (after <= 0) return values.length ? 0 : -1;
-  if (after >= values.length) return values.length - 1;
-  return value - values[after - 1] <= values[after] - value ? after - 1 : after;
 }
 
 function clamp(value, least, most) {

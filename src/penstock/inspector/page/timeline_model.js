@@ -8,6 +8,9 @@ const SILENCE = 500;
 
 export const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed", "response.cancelled"]);
 
+/** These say nothing about the upstream: the gateway sends them when a response begins, and as heartbeats. */
+const ABOUT_RESPONSE = new Set(["response.created", "response.queued", "response.in_progress"]);
+
 /** Return the first index whose value is not below `value`. */
 export function lowerBound(values, value, begin = 0) {
   let end = values.length;
@@ -54,6 +57,7 @@ export class TimelineModel {
     this.#addUpstream(turn);
     for (const lane of turn.lanes ?? []) this.#addLane(lane);
     this.response.heartbeats = [...(turn.heartbeats?.at_ms ?? [])].sort((a, b) => a - b);
+    this.heartbeatCount = turn.heartbeats?.count ?? turn.record?.heartbeats ?? 0;
     this.addColumns(turn.events);
     this.#closeLanes(turn);
     for (const each of this.violations) this.#addViolation(each);
@@ -117,29 +121,43 @@ export class TimelineModel {
     this.#addUpstream(turn);
   }
 
+  /** Heartbeats whose times are not kept: those that are comments of the stream. */
+  get untimedHeartbeats() {
+    return this.isRunning ? 0 : Math.max(0, this.heartbeatCount - this.response.heartbeats.length);
+  }
+
   addHeartbeat(at) {
     this.response.heartbeats.push(at);
+  }
+
+  /** Whether pauses are the upstream's. Otherwise its reads are unknown, and only events show pauses. */
+  get isUpstreamKnown() {
+    return Boolean(this.upstream?.times.length);
   }
 
   /** Pauses of more than half a second in what the upstream sent, or in the events if its reads are unknown. */
   silences() {
     if (!this.isTimed) return [];
-    const isUpstream = Boolean(this.upstream?.times.length);
+    if (this.isRunning && this.upstream) return this.#silencesUntilNow();
+    const isUpstream = this.isUpstreamKnown;
     const times = isUpstream ? this.upstream.times : this.at;
-    const found = [];
-    const sent = isUpstream ? this.attempts.map((each) => each.sent_ms).filter((each) => each !== null).sort((a, b) => a - b) : [];
-    let last = sent[0] ?? 0;
-    let attempt = 0;
-    const gap = (begin, end) => {
-      while (attempt < sent.length && sent[attempt] < end) begin = Math.max(begin, sent[attempt++]);
-      if (end - begin >= SILENCE) found.push({ begin, end });
-    };
-    for (const time of times) {
-      gap(last, time);
-      last = time;
-    }
-    gap(last, isUpstream && !this.isRunning ? this.#upstreamEnd() : this.end);
-    return found;
+    const sent = isUpstream ? this.#requests() : [];
+    return pauses([...times, isUpstream ? this.#upstreamEnd() : this.end], sent);
+  }
+
+  /** Reads become known seconds after the events that they caused. After the last known one, only what follows the
+   * newest event of the output is silence; if neither is known, nothing is. */
+  #silencesUntilNow() {
+    const reads = this.upstream.times;
+    const found = reads.length ? pauses(reads, this.#requests()) : [];
+    let last = this.length - 1;
+    while (last >= 0 && ABOUT_RESPONSE.has(this.typeOf(last))) last -= 1;
+    const newest = Math.max(reads.at(-1) ?? -1, last >= 0 ? this.at[last] : -1);
+    return newest < 0 ? found : [...found, ...pauses([newest, this.end], [newest, ...this.#requests()])];
+  }
+
+  #requests() {
+    return this.attempts.map((each) => each.sent_ms).filter((each) => typeof each === "number").sort((a, b) => a - b);
   }
 
   /** When the last upstream ended its answer: what follows is not its silence. */
@@ -219,10 +237,25 @@ export class TimelineModel {
   }
 
   #addViolation(violation) {
+    const isAtEnd = violation.sequence === null || violation.rule.startsWith("terminal.");
     const index = violation.sequence === null ? this.length - 1 : this.indexOf(violation.sequence);
     if (index < 0) return;
-    this.rowOf(index).marks.push({ at: this.at[index], index, label: `broken rule: ${line(violation.rule, 80)}`, kind: "violation" });
+    (isAtEnd ? this.response : this.rowOf(index)).marks.push({ at: this.at[index], index, label: `broken rule: ${line(violation.rule, 80)}`, kind: "violation" });
   }
+}
+
+/** The pauses between these times. A request to an upstream begins a new one. */
+function pauses(times, requests) {
+  const found = [];
+  let last = requests[0] ?? 0;
+  let request = 0;
+  for (const end of times) {
+    let begin = last;
+    while (request < requests.length && requests[request] < end) begin = Math.max(begin, requests[request++]);
+    if (end - begin >= SILENCE) found.push({ begin, end });
+    last = end;
+  }
+  return found;
 }
 
 function laneKind(type) {
