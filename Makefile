@@ -116,9 +116,10 @@ clients-page: $(READY) ## Run all clients and write the table of results into do
 	PENSTOCK_CLIENTS_PAGE=1 $(BIN)/pytest -m 'clients or clients_all' -rs tests/clients
 
 # The first file tests the packed extension, which is out of date as soon as a picture of the extension has changed.
-pictures: vsix ## Retake the pictures of docs/vscode.md and of the extension (same needs as e2e-vscode)
+pictures: vsix ## Retake the pictures of the documentation and of the extension (same needs as e2e-vscode and e2e-page)
 	PENSTOCK_PICTURES=1 $(BIN)/pytest -m vscode -rs tests/vscode/e2e/test_walkthrough.py tests/vscode/e2e/test_chat_view.py \
 	  tests/vscode/e2e/test_commands.py
+	PENSTOCK_PICTURES=1 $(BIN)/pytest -m page -rs tests/inspector/browser/test_documentation_pictures.py
 
 $(NODE_TOOLS)/.ready:
 	@mkdir -p $(NODE_TOOLS)

@@ -46,6 +46,7 @@ def enter(page: Page, key: str) -> None:
 def test_a_key_is_asked_for_and_shows_its_own_turns(visit: Visits, guarded: Running, annas: Reply) -> None:
     page = visit(gateway=guarded).go("#/turns")
     enter(page, "wrong")
+    expect(page.get_by_role("alert")).to_contain_text("The gateway does not know this key")
     expect(page.get_by_role("dialog").get_by_role("alert")).to_be_visible()
     enter(page, KEYS["anna"])
     expect(page.locator(f'tr[data-id="{annas.last["id"]}"]')).to_be_visible()

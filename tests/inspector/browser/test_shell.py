@@ -46,7 +46,10 @@ def test_the_theme_is_switched_and_remembered(visit: Visits) -> None:
 
 def test_an_unknown_view_says_so(visit: Visits) -> None:
     page = visit().go("#/nonsense", view="nonsense")
-    expect(page.get_by_role("alert")).to_contain_text("There is no view “nonsense”")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+    page.get_by_role("link", name="All turns").click()
+    expect(page.get_by_role("heading", name="Turns", exact=True)).to_be_visible()
 
 
 def test_a_gateway_that_does_not_answer_is_said_and_can_be_tried_again(visit: Visits) -> None:
@@ -84,4 +87,4 @@ def test_leaving_a_view_stops_what_it_follows(visit: Visits) -> None:
     expect(page.locator(".feed-state")).to_have_text("live")
     with page.expect_event("requestfailed", lambda request: "/feed" in request.url):
         page.evaluate("location.hash = '#/nonsense'")
-    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()

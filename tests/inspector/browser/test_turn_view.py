@@ -139,6 +139,8 @@ def test_both_requests_stand_side_by_side_with_their_differences(visit: Visits, 
     client = page.get_by_role("region", name="The request of the client")
     expect(client.locator(".row.is-dropped").filter(has_text="top_p")).to_contain_text("− dropped")
     expect(page.get_by_role("region", name="The request to the upstream")).to_contain_text('model: "demo"')
+    expect(differences.get_by_role("row").filter(has_text="input → turns")).to_contain_text("translated")
+    expect(differences.get_by_role("row").filter(has_text="handled")).to_contain_text("stream")
 
 
 def test_the_request_can_be_copied_as_a_command_and_the_stream_downloaded(
@@ -163,6 +165,7 @@ def test_a_recorded_turn_is_replayed(visit: Visits, called: Reply) -> None:
     page = open_turn(visit, called)
     page.get_by_role("button", name="Replay").click()
     expect(page.locator(".action-note .badge")).to_contain_text("same")
+    expect(page.locator(".action-note")).to_contain_text("Compared: ")
 
 
 def test_a_turn_is_followed_while_it_runs(visit: Visits, site: Running, upstream: ScriptedUpstream) -> None:

@@ -6,7 +6,9 @@ Nothing that a model writes may open a dialog, load anything from elsewhere, or 
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,11 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 from tests.gateway.running import Running
 
 ARTEFACTS = Path(__file__).parents[3] / "artefacts" / "inspector"
+IMAGES = Path(__file__).parents[3] / "docs" / "images"
+LARGEST = 200_000
+"""Bytes of a picture of the documentation."""
+DOCUMENT = (1280, 800)
+"""The size of such a picture."""
 PHONE = (360, 740)
 DESK = (1280, 900)
 Theme = Literal["light", "dark"]
@@ -84,6 +91,16 @@ class Visit:
     def picture(self, name: str, *, whole: bool = False) -> None:
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=str(ARTEFACTS / f"{name}.png"), full_page=whole, animations="disabled")
+
+    def documentation_picture(self, name: str) -> None:
+        """Take a picture, and with PENSTOCK_PICTURES=1 replace the one in the documentation."""
+        self.picture(name)
+        taken = ARTEFACTS / f"{name}.png"
+        size = taken.stat().st_size
+        assert size < LARGEST, f"the picture {name} has {size} bytes"
+        if os.environ.get("PENSTOCK_PICTURES") == "1":
+            IMAGES.mkdir(exist_ok=True)
+            shutil.copyfile(taken, IMAGES / f"{name}.png")
 
 
 _TOO_WIDE = """() => {

@@ -10,6 +10,8 @@ export class ApiError extends Error {
 
 const UNREACHABLE = "The gateway did not answer. Check that it is running, then try again.";
 
+const WRONG_KEY = "The gateway does not know this key, or it has expired. Check that it is complete, or use another one.";
+
 class Api {
   /** In memory only: it is gone when the page is closed. */
   key = "";
@@ -88,14 +90,14 @@ class Api {
       }
       if (response.ok) return response;
       const error = await readError(response);
-      if (response.status !== 401 || !(await this.#newKey(key, error.message, signal))) throw error;
+      if (response.status !== 401 || !(await this.#newKey(key, signal))) throw error;
     }
   }
 
   /** Several requests that are refused at once ask for one key. */
-  async #newKey(refused, message, signal) {
+  async #newKey(refused, signal) {
     if (this.key !== refused) return true;
-    this.#asking ??= this.askForKey(refused ? message : "").finally(() => {
+    this.#asking ??= this.askForKey(refused ? WRONG_KEY : "").finally(() => {
       this.#asking = null;
     });
     return (await this.#asking) && !signal?.aborted;

@@ -1,9 +1,10 @@
 /** The shell: finds the view of an address, asks for a key, and switches the theme. */
 
 import { api } from "./api.js";
-import { announce, errorNotice, h, replace, skeleton, svg } from "./dom.js";
-import { route } from "./route.js";
+import { announce, errorNotice, h, notice, replace, skeleton, svg } from "./dom.js";
+import { route, to } from "./route.js";
 import { loadSession, session } from "./session.js";
+import { line } from "./text.js";
 
 /** What is in an address after `#/` -> the module of the view, and its title. */
 const VIEWS = {
@@ -51,8 +52,15 @@ async function show() {
     replace(main, locked());
     return;
   }
+  if (!module) {
+    replace(main, notice("There is no such page",
+      h("p", null, "The address ", h("code", null, line(location.hash, 100)), " does not belong to this gateway’s page. It may come from another version."),
+      h("p", null, h("a", { class: "button", href: to("turns") }, "All turns"))));
+    main.dataset.ready = view;
+    announce("There is no such page");
+    return;
+  }
   try {
-    if (!module) throw new Error(`There is no view “${view}”. Choose one from the navigation above.`);
     const loaded = await import(module);
     if (abort.signal.aborted) return;
     const result = await loaded.show(main, { id, query, signal: abort.signal });

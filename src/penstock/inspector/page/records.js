@@ -10,14 +10,6 @@ export function statusBadge(name, title = null) {
   return h("span", { class: `badge is-${tone}`, title }, h("span", { "aria-hidden": "true" }, mark), label);
 }
 
-/** The verdict in a few words: why the turn ended as it did, and who ended it. */
-export function verdictWords(record) {
-  if (record.ended_at === null) return [record.last_event ? line(record.last_event, 60) : "", ""];
-  const code = record.code ? line(record.code, 60) : "";
-  const closer = record.closer && !(record.outcome === "completed" && !code) ? `ended by the ${line(record.closer, 30)}` : "";
-  const diagnostics = record.diagnostics.length ? line(record.diagnostics.join(", "), 80) : "";
-  return code || closer ? [code || closer, code ? closer : diagnostics] : ["", diagnostics];
-}
 
 export function targetText(record) {
   if (!record.target || (record.target === record.model && [record.model, ""].includes(record.upstream_model))) return "";
@@ -32,7 +24,8 @@ export function clientText(record) {
 /** Tokens of a turn that runs are not known yet, and one without any has no usage. */
 export function tokens(record, name, write = short) {
   const isKnown = record.ended_at !== null && (record.input_tokens || record.output_tokens);
-  return isKnown ? write(record[name]) : NOTHING;
+  if (!isKnown) return NOTHING;
+  return `${record.usage_estimated && record[name] ? "~" : ""}${write(record[name])}`;
 }
 
 export function tokenTitle(record) {
@@ -41,8 +34,13 @@ export function tokenTitle(record) {
   return `${number(record.input_tokens)} in, ${number(record.cached_tokens)} of them cached; ${number(record.output_tokens)} out, ${number(record.reasoning_tokens)} of them reasoning${estimated}`;
 }
 
+/** An estimate is marked wherever it stands. */
+export function estimated(text, isEstimated) {
+  return isEstimated ? `~${text}` : text;
+}
+
 export function costText(record) {
-  return record.ended_at === null ? NOTHING : cost(record.cost);
+  return record.ended_at === null ? NOTHING : estimated(cost(record.cost), record.usage_estimated && record.cost > 0);
 }
 
 /** Milliseconds from the start to now, or to the end. */

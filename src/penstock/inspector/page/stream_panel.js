@@ -1,9 +1,10 @@
 /** A stream that the page itself has: as a timeline, as a list of events, and the JSON of the event that is selected. */
 
 import { h } from "./dom.js";
-import { line, parsed } from "./text.js";
+import { parsed } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { EventList } from "./turn/event_list.js";
+import { excerpt } from "./turn/event_texts.js";
 
 /** Longer events have no excerpt in the list. */
 const LONGEST = 4000;
@@ -21,7 +22,7 @@ export class StreamPanel {
     this.list = new EventList(this.timeline.model, {
       load: (sequence) => this.#event(sequence),
       onSelect: (index) => this.timeline.select(index),
-      textOf: (index) => excerpt(this.frames.get(this.timeline.model.sequence[index])),
+      textOf: (index) => excerptOf(this.frames.get(this.timeline.model.sequence[index])),
       rulesOf: (index) => breaks.get(index) ?? [],
     });
     this.element = h("div", { class: turn.timed === false ? "stream-panel is-untimed" : "stream-panel" }, drawing,
@@ -56,11 +57,6 @@ export class StreamPanel {
   }
 }
 
-/** What a delta adds, or the code of a failure. */
-function excerpt(data) {
-  if (!data || data.length > LONGEST) return "";
-  const event = parsed(data);
-  if (typeof event?.delta === "string") return line(event.delta, 60);
-  const code = event?.error?.code ?? event?.response?.error?.code;
-  return code ? line(String(code), 60) : "";
+function excerptOf(data) {
+  return !data || data.length > LONGEST ? "" : excerpt(parsed(data));
 }

@@ -10,7 +10,10 @@ import { wholeRequest } from "./requests.js";
 /** `content()` returns the answer of `…/content`, or null. */
 export function actions(turn, content) {
   const note = h("div", { class: "action-note", role: "status" });
-  const button = (label, why, action) => h("button", { type: "button", class: "small", disabled: Boolean(why), title: why || null, onclick: (event) => run(event.currentTarget, note, action) }, label);
+  const button = (label, why, action) => h("button", {
+    type: "button", class: "small", "aria-disabled": Boolean(why), title: why || null,
+    onclick: (event) => (why ? replace(note, h("p", { class: "muted" }, clean(`${label}: ${why}`))) : run(event.currentTarget, note, action)),
+  }, label);
   const withoutContent = turn.has_content ? "" : "The request and the events of this turn are not available.";
   return h("div", { class: "turn-actions" },
     h("div", { class: "actions" },
@@ -18,7 +21,8 @@ export function actions(turn, content) {
       button("Download as SSE", withoutContent || (turn.is_running ? "The turn is still running." : ""), () => save(turn)),
       button("Replay", turn.can_replay ? "" : turn.why_no_replay || "It cannot be replayed.", () => replay(turn, note)),
       turn.has_content ? h("a", { class: "button small", href: to("playground", "", "", { turn: turn.id }) }, "Continue in the playground") : null,
-      turn.has_content ? h("a", { class: "button small", href: to("turns", turn.id, "editor") }, "Editor view") : null),
+      turn.has_content ? h("a", { class: "button small", href: to("turns", turn.id, "editor") }, "Editor view") : null,
+      turn.why_no_replay?.includes("--record") ? h("small", { class: "muted" }, "Replay needs a gateway with ", h("code", null, "--record")) : null),
     note);
 }
 
@@ -55,6 +59,7 @@ async function replay(turn, note) {
   const tone = result.same ? "good" : "warn";
   const rows = (result.differences ?? []).slice(0, 50);
   replace(note,
+    h("p", { class: "help" }, "The upstream’s recorded bytes went through the installed version once more. Compared: what is sent to the upstream, and every event that the client gets. Nothing was sent to an upstream."),
     h("p", null, h("span", { class: `badge is-${tone}` }, h("span", { "aria-hidden": "true" }, result.same ? "=" : "≠"), result.same ? "same" : "different"), " ", clean(result.sentence)),
     rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Differences of the replay" }, h("table", null,
       h("thead", null, h("tr", null, ["What", "Recorded", "Now"].map((name) => h("th", { scope: "col" }, name)))),

@@ -17,18 +17,20 @@ export class EventList {
   #count = 0;
 
   /** `load(sequence)` returns the event; `onSelect(index)` is called when a row is chosen. `textOf(index)` is shown in the
-   * place of the lane, and `rulesOf(index)` are the rules that the event breaks. */
-  constructor(model, { load, onSelect, textOf = null, rulesOf = () => [] }) {
+   * place of the lane, and `rulesOf(index)` are the rules that the event breaks.
+   * `onShown(sequences)`: these rows are drawn. */
+  constructor(model, { load, onSelect, textOf = null, rulesOf = () => [], onShown = () => {} }) {
     this.load = load;
     this.onSelect = onSelect;
     this.textOf = textOf;
     this.rulesOf = rulesOf;
+    this.onShown = onShown;
     this.cache = new Map();
     this.withDeltas = h("input", { type: "checkbox", id: "with-deltas", checked: true, onchange: () => this.refresh() });
     this.space = h("div", { class: "event-space", role: "presentation" });
     this.box = h("div", {
       class: "event-box", tabindex: "0", role: "listbox", "aria-label": "Events",
-      onscroll: () => this.#draw(), onkeydown: (event) => this.#key(event), onclick: (event) => this.#click(event),
+      onscroll: () => this.draw(), onkeydown: (event) => this.#key(event), onclick: (event) => this.#click(event),
     }, this.space);
     this.title = h("h3", null, "No event is selected");
     this.content = h("div", { class: "event-json" }, h("p", { class: "muted" }, "Select an event in the timeline or in the list to see its JSON."));
@@ -71,11 +73,16 @@ export class EventList {
     });
   }
 
+  /** Scroll to the end, where a turn failed, unless an event is selected. */
+  showEnd() {
+    if (this.#selected < 0) this.box.scrollTop = this.box.scrollHeight;
+  }
+
   #resized() {
     this.space.style.setProperty("height", `${this.#shown.length * ROW}px`);
     const hidden = this.#model.length - this.#shown.length;
     this.head.textContent = `${counted(this.#shown.length, "event")}${hidden ? ` and ${counted(hidden, "delta")}` : ""}`;
-    this.#draw();
+    this.draw();
   }
 
   /** Show an event as selected, scroll to it, and load its JSON. `isChosen: false` waits for the next one. */
@@ -86,7 +93,7 @@ export class EventList {
     if (position >= 0 && (top < this.box.scrollTop || top + ROW > this.box.scrollTop + this.box.clientHeight)) {
       this.box.scrollTop = top - this.box.clientHeight / 2;
     }
-    this.#draw();
+    this.draw();
     clearTimeout(this.waiting);
     if (index < 0) return;
     if (isChosen) this.#showJson(index);
@@ -118,7 +125,8 @@ export class EventList {
     if (this.cache.size > MOST_CACHED) this.cache.delete(this.cache.keys().next().value);
   }
 
-  #draw() {
+  /** Draw the visible rows again with the next frame. */
+  draw() {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
       this.#drawNow();
@@ -132,6 +140,7 @@ export class EventList {
     for (let position = first; position < last; position += 1) rows.push(this.#row(position));
     this.space.replaceChildren(...rows);
     this.box.dataset.rows = rows.length;
+    this.onShown(this.#shown.slice(first, last).map((index) => this.#model.sequence[index]));
     const active = this.#shown.indexOf(this.#selected);
     if (active >= first && active < last) this.box.setAttribute("aria-activedescendant", `event-${this.#selected}`);
     else this.box.removeAttribute("aria-activedescendant");
@@ -144,7 +153,8 @@ export class EventList {
     const lane = model.rowOf(index);
     const type = model.typeOf(index);
     const isBroken = this.rulesOf(index).length > 0;
-    const name = this.textOf ? this.textOf(index) : lane.lane ? lane.lane.name || itemName(lane.lane.type) : "";
+    const text = this.textOf?.(index) ?? null;
+    const name = text !== null ? text : lane.lane ? lane.lane.name || itemName(lane.lane.type) : "";
     const element = h("div", {
       id: `event-${index}`, class: isSelected ? "event is-selected" : "event", role: "option", "data-index": index,
       "aria-selected": isSelected, "aria-setsize": this.#shown.length, "aria-posinset": position + 1,
@@ -152,7 +162,7 @@ export class EventList {
       h("span", { class: "number muted" }, number(model.sequence[index])),
       h("span", { class: "number" }, model.isTimed ? duration(model.at[index]) : ""),
       h("span", { class: isBroken ? "event-type is-broken" : "event-type", title: line(type, 200) }, isBroken ? "▲ " : null, marked(type.replace(/^response\./, ""))),
-      h("span", { class: this.textOf ? "muted event-text" : "muted event-lane" }, name),
+      h("span", { class: text !== null ? "muted event-text" : "muted event-lane" }, name),
       h("span", { class: "number muted" }, shortBytes(model.size[index])));
     element.style.setProperty("top", `${position * ROW}px`);
     return element;

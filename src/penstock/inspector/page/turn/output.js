@@ -10,6 +10,7 @@ const LARGEST_TREE = 2_000_000;
 
 /** All items; of very long lists the first ones, with a button for more. */
 export function itemList(items, { empty = "There is none." } = {}) {
+  if (!Array.isArray(items)) return json(items, { depth: 1 });
   if (!items.length) return h("p", { class: "muted" }, empty);
   const list = h("div", { class: "items" });
   const show = (begin) => {
@@ -29,7 +30,16 @@ export function itemList(items, { empty = "There is none." } = {}) {
   return list;
 }
 
+/** An item as its type says. Streams of other servers may contain anything: what cannot be drawn is shown as JSON. */
 export function itemElement(item) {
+  try {
+    return knownItem(item);
+  } catch {
+    return box("other", "not an item as the API describes it", "", json(item, { depth: 2 }));
+  }
+}
+
+function knownItem(item) {
   const type = typeof item?.type === "string" ? item.type : "message";
   if (type === "message") return messageItem(item);
   if (type === "reasoning") return reasoningItem(item);
@@ -141,8 +151,9 @@ export class LiveOutput {
   add(event) {
     const index = event.output_index;
     if (!Number.isInteger(index)) return;
-    if (event.type === "response.output_item.added") this.#item(index, event.item ?? {});
-    else if (event.type.endsWith(".delta") && typeof event.delta === "string") this.#item(index, {}).append(event.delta);
+    const item = event.item !== null && typeof event.item === "object" ? event.item : {};
+    if (event.type === "response.output_item.added") this.#item(index, item);
+    else if (String(event.type).endsWith(".delta") && typeof event.delta === "string") this.#item(index, {}).append(event.delta);
   }
 
   #item(index, item) {
@@ -152,7 +163,7 @@ export class LiveOutput {
     const type = String(item.type ?? "item");
     const isText = type === "message";
     const text = new GrowingText({ className: isText || type === "reasoning" ? "" : "mono" });
-    const title = item.name ? h("span", { class: "mono" }, `${line(item.name, 120)}()`) : line(itemName(type), 60);
+    const title = typeof item.name === "string" && item.name ? h("span", { class: "mono" }, `${line(item.name, 120)}()`) : line(itemName(type), 60);
     const kind = isText ? "message" : type === "reasoning" ? "reasoning" : "tool";
     this.element.append(box(kind, title, "", text.element));
     this.#items.set(index, text);

@@ -1,11 +1,12 @@
 /** What is known about a turn, apart from its timeline and its content. */
 
 import { copyButton, externalLink, h } from "../dom.js";
-import { NOTHING, bytes, cost, counted, duration, fullTime, number, time } from "../format.js";
-import { clientText, statusBadge } from "../records.js";
+import { NOTHING, bytes, counted, duration, fullTime, number, time } from "../format.js";
+import { clientText, costText, estimated, statusBadge } from "../records.js";
 import { to } from "../route.js";
 import { gatewayNow, session } from "../session.js";
 import { clean, line } from "../text.js";
+import { lowerBound } from "../timeline_model.js";
 
 /** The way back, the id, the status. */
 export function head(turn) {
@@ -18,7 +19,30 @@ export function head(turn) {
 /** Who ended it and why, first and large. */
 export function verdict(turn) {
   const name = turn.is_running ? "running" : turn.status;
-  return h("div", { class: "verdict-head" }, statusBadge(name), h("h1", { class: "sentence" }, sentence(turn.sentence || "Nothing is known about this turn.")));
+  return h("div", { class: "verdict-head" }, statusBadge(name), h("h1", { class: "sentence" }, sentence(turn.sentence || "Nothing is known about this turn.")),
+    retried(turn), upstreamWords(turn));
+}
+
+/** Codes of failures that the gateway noticed itself: their messages are not the upstream's words. */
+const OURS = /^(upstream_(truncated|timeout|unreachable|invalid|empty)|certificate_error|tls_error|proxy_error|internal_error)$/;
+
+/** What the upstream itself said: the sentence above is the gateway's. */
+function upstreamWords(turn) {
+  const last = turn.attempts.at(-1);
+  if (!last?.message || OURS.test(last.code) || turn.is_running || turn.status === "completed") return null;
+  return h("figure", { class: "upstream-words" }, h("figcaption", null, `${line(last.target, 60)} wrote:`), h("blockquote", null, clean(line(last.message, 600))));
+}
+
+function retried(turn) {
+  const count = Math.max(turn.attempts.length, turn.record?.attempts ?? 0, turn.verdict?.attempts ?? 0);
+  return count > 1 ? h("p", { class: "muted" }, `The gateway made ${counted(count, "attempt")}.`) : null;
+}
+
+/** Failed attempts that only the verdict knows: nothing of their requests was kept. */
+function triedBefore(turn) {
+  const tried = turn.tried ?? turn.verdict?.tried ?? [];
+  const known = turn.attempts.filter((each) => each.code).length;
+  return tried.slice(0, Math.max(0, tried.length - known)).map((each) => (typeof each === "string" ? each : [each?.target, each?.code, each?.message].filter(Boolean).join(": ")));
 }
 
 /** Names in backquotes as code. */
@@ -36,6 +60,7 @@ function links(turn) {
 
 export function facts(turn) {
   const { record, usage } = turn;
+  const about = (text) => estimated(text, record?.usage_estimated);
   const isPrefixed = turn.target && turn.target !== turn.model;
   const upstream = record?.upstream_model && record.upstream_model !== turn.model ? `as ${line(record.upstream_model, 60)}` : "";
   const length = turn.is_running ? (gatewayNow() - turn.begin) * 1000 : record?.duration_ms ?? (turn.end - turn.begin) * 1000;
@@ -45,9 +70,9 @@ export function facts(turn) {
     ["Started", time(turn.begin), "", fullTime(turn.begin)],
     ["First output", firstOutput(turn)],
     ["Duration", duration(length), record?.overhead_ms ? `${duration(record.overhead_ms)} in the gateway` : ""],
-    ["Input", usage ? number(usage.input_tokens) : NOTHING, tokenNote(usage?.input_tokens_details?.cached_tokens, "cached", "tokens")],
-    ["Output", usage ? number(usage.output_tokens) : NOTHING, tokenNote(usage?.output_tokens_details?.reasoning_tokens, "reasoning", "tokens")],
-    ["Cost", record && !turn.is_running ? cost(record.cost) : NOTHING, record && !turn.is_running && record.cost === null ? "no price is known" : record?.usage_estimated ? "estimated" : ""],
+    ["Input", usage ? about(number(usage.input_tokens)) : NOTHING, tokenNote(usage?.input_tokens_details?.cached_tokens, "cached", "tokens")],
+    ["Output", usage ? about(number(usage.output_tokens)) : NOTHING, tokenNote(usage?.output_tokens_details?.reasoning_tokens, "reasoning", "tokens")],
+    ["Cost", record && !turn.is_running ? costText(record) : NOTHING, record && !turn.is_running && record.cost === null ? "no price is known" : record?.usage_estimated ? "estimated" : ""],
   ];
   return h("dl", { class: "facts" }, rows.map(([name, value, note, title]) => h("div", null, h("dt", null, name),
     h("dd", { title: title ?? null, "data-fact": name }, value, note ? [" ", h("small", null, note)] : null))));
@@ -57,9 +82,10 @@ function tokenNote(count, word, noun) {
   return count ? `${number(count)} ${word}` : noun;
 }
 
-function firstOutput(turn) {
+/** `at`: when the first item was added. The ledger knows the first output when the turn has ended. */
+export function firstOutput(turn, at = []) {
   if (turn.record && turn.record.first_output_ms >= 0) return duration(turn.record.first_output_ms);
-  const times = turn.lanes.map((lane) => lane.added_ms);
+  const times = [...turn.lanes.map((lane) => lane.added_ms), ...at];
   return times.length ? duration(Math.min(...times)) : NOTHING;
 }
 
@@ -97,11 +123,13 @@ function explained(turn) {
 }
 
 function attempts(turn) {
-  if (!turn.attempts.length) return null;
-  return panel("Attempts", h("ol", { class: "attempts" }, turn.attempts.map((each) => h("li", null,
+  const before = triedBefore(turn);
+  if (!turn.attempts.length && !before.length) return null;
+  return panel("Attempts", h("ol", { class: "attempts" }, before.map((each) => h("li", null, line(each, 200))), turn.attempts.map((each) => h("li", null,
     h("strong", null, line(each.target, 80)), each.model && each.model !== each.target ? ` ${line(each.model, 80)}` : "", each.dialect ? h("span", { class: "muted" }, ` (${line(each.dialect, 30)})`) : null,
     h("p", null, outcome(each)),
-    each.message ? h("p", { class: "help" }, line(each.message, 400)) : null))));
+    each.message ? h(OURS.test(each.code) ? "p" : "blockquote", { class: OURS.test(each.code) ? "help" : "upstream-quote" }, clean(line(each.message, 600))) : null,
+    each.retry_after ? h("p", { class: "help" }, `It asked to wait ${duration(each.retry_after * 1000)}.`) : null))));
 }
 
 function outcome(attempt) {
@@ -113,14 +141,15 @@ function outcome(attempt) {
 
 function usage(turn) {
   const { record } = turn;
+  const about = (text) => estimated(text, record?.usage_estimated);
   const rows = turn.usage ? [
-    ["Input tokens", number(turn.usage.input_tokens)],
+    ["Input tokens", about(number(turn.usage.input_tokens))],
     ["of them cached", number(turn.usage.input_tokens_details?.cached_tokens ?? 0)],
-    ["Output tokens", number(turn.usage.output_tokens)],
+    ["Output tokens", about(number(turn.usage.output_tokens))],
     ["of them reasoning", number(turn.usage.output_tokens_details?.reasoning_tokens ?? 0)],
   ] : [];
   if (record && !turn.is_running) {
-    rows.push(["Cost", record.cost === null ? "unknown, no price" : cost(record.cost)], ["Read from the upstream", bytes(record.bytes_in)],
+    rows.push(["Cost", record.cost === null ? "unknown, no price" : costText(record)], ["Read from the upstream", bytes(record.bytes_in)],
       ["Sent to the client", bytes(record.bytes_out)], ["Heartbeats", number(record.heartbeats)]);
   }
   if (!rows.length) return panel("Usage", h("p", { class: "muted" }, turn.is_running ? "It is known when the turn ends." : "It is not known."));
@@ -140,7 +169,18 @@ export function steps(turn) {
   return h("section", { class: "panel", "aria-labelledby": "panel-steps" },
     h("header", null, h("h2", { id: "panel-steps" }, "Step by step")),
     h("div", { class: "scroll body steps", tabindex: "0", role: "region", "aria-label": "Steps" }, h("table", { class: "plain" }, h("tbody", null,
-      turn.steps.slice(0, 500).map((each) => h("tr", { class: each.tone ? `is-${each.tone}` : null },
-        h("td", { class: "number muted" }, duration(each.at * 1000)),
+      turn.steps.slice(0, 500).map((each, index) => h("tr", { class: each.tone ? `is-${each.tone}` : null },
+        h("td", { class: "number muted" }, period(turn, index)),
         h("td", null, each.tone === "red" ? h("span", { "aria-label": "failure:" }, "✕ ") : null, line(each.what, 300))))))));
+}
+
+/** Reads and events that follow each other are one step: say from when to when. */
+function period(turn, index) {
+  const { at, what } = turn.steps[index];
+  const begin = at * 1000;
+  if (!/^\d[\d,]* (reads|events)\b/.test(what)) return duration(begin);
+  const limit = turn.steps[index + 1] ? turn.steps[index + 1].at * 1000 + 0.001 : Infinity;
+  const last = [turn.reads.at_ms, turn.events.at_ms].map((times) => times[lowerBound(times, limit) - 1] ?? begin);
+  const end = Math.max(begin, ...last);
+  return duration(end) === duration(begin) ? duration(begin) : `${duration(begin)} – ${duration(end)}`;
 }

@@ -7,10 +7,16 @@ import { json, line, marked, pretty } from "../text.js";
 const KINDS = {
   changed: ["≠", "changed"],
   moved: ["→", "moved"],
+  translated: ["⇄", "translated"],
   dropped: ["−", "dropped"],
   added: ["+", "added"],
+  handled: ["✓", "handled"],
   same: ["=", "same"],
 };
+/** Fields that say what the gateway should do: it does so, and the upstream need not know of them. */
+const FOR_THE_GATEWAY = new Set(["stream", "stream_options", "store", "background", "previous_response_id", "conversation", "include", "metadata"]);
+/** What the input is called in other API formats. */
+const INPUTS = ["messages", "contents", "prompt", "history", "turns"];
 
 export function requestsPanel(content) {
   const { rendered, differences } = content;
@@ -19,13 +25,23 @@ export function requestsPanel(content) {
     ? h("select", { id: "attempt", "aria-label": "Attempt", onchange: (event) => draw(Number(event.target.value)) },
       rendered.map((each, index) => h("option", { value: index, selected: index === rendered.length - 1 }, `Attempt ${index + 1}: ${line(each.target, 40)}`)))
     : null;
-  const draw = (index) => replace(body, sides(content, rendered[index] ?? null, index === rendered.length - 1 ? differences : null));
+  const pairs = differences ? withInput(differences) : null;
+  const draw = (index) => replace(body, sides(content, rendered[index] ?? null, index === rendered.length - 1 ? pairs : null));
   draw(rendered.length - 1);
   return h("section", { class: "panel", "aria-labelledby": "requests-title" },
     h("header", null, h("h2", { id: "requests-title" }, "Request of the client, and what the upstream got"), select), body);
 }
 
-/** The request as the client sent it: the store keeps its input apart. */
+/** The input is never dropped: if a field of the upstream's format can be it, that is what became of it. */
+function withInput(differences) {
+  const from = differences.find((each) => each.kind === "dropped" && each.path === "input");
+  const to = differences.find((each) => each.kind === "added" && INPUTS.includes(each.path));
+  if (!from || !to) return differences;
+  const moved = { path: `input → ${to.path}`, kind: "changed", client: from.client, upstream: to.upstream };
+  return differences.filter((each) => each !== to).map((each) => (each === from ? moved : each));
+}
+
+/** The request as the gateway understood it: the store keeps its input apart. */
 export function wholeRequest(content) {
   return { ...content.request, input: content.input };
 }
@@ -35,7 +51,9 @@ function sides(content, sent, differences) {
   return [
     differences ? differenceTable(differences) : null,
     h("div", { class: "sides" },
-      side("Client → gateway", "The request of the client", content.request ? wholeRequest(content) : null, "The client’s request was not kept.", marks.client),
+      side([
+        "Client → gateway ", h("small", { class: "muted" }, "as the gateway understood it"),
+      ], "The request of the client", content.request ? wholeRequest(content) : null, "The client’s request was not kept.", marks.client),
       side(sent ? `Gateway → ${line(sent.target, 60)} (${line(sent.dialect || "same format", 30)})` : "Gateway → upstream", "The request to the upstream",
         sent?.body ?? null, sent?.note || "No request to an upstream was kept.", marks.upstream, sent?.headers)),
   ];
@@ -49,7 +67,8 @@ function side(title, name, value, missing, marks, headers = null) {
 }
 
 function kindOf(difference) {
-  return difference.path.includes(" → ") ? "moved" : difference.kind;
+  if (difference.path.includes(" → ")) return difference.kind === "changed" ? "translated" : "moved";
+  return difference.kind === "dropped" && FOR_THE_GATEWAY.has(difference.path.split(".")[0]) ? "handled" : difference.kind;
 }
 
 /** What stands next to a field, on each side. */
@@ -60,9 +79,11 @@ function marksOf(differences) {
     const [from, to = from] = each.path.split(" → ");
     const kind = kindOf(each);
     if (kind === "same") continue;
-    const tone = kind === "moved" ? "changed" : kind;
-    if (kind !== "added") client.set(from, { kind: tone, label: kind === "moved" ? `→ ${to}` : `${KINDS[kind][0]} ${kind}` });
-    if (kind !== "dropped") upstream.set(to, { kind: tone, label: kind === "moved" ? `from ${from}` : `${KINDS[kind][0]} ${kind}` });
+    const isMoved = kind === "moved" || kind === "translated";
+    const tone = isMoved ? "changed" : kind;
+    const label = `${KINDS[kind][0]} ${KINDS[kind][1]}`;
+    if (kind !== "added") client.set(from, { kind: tone, label: isMoved ? `→ ${to}` : label });
+    if (kind !== "dropped" && kind !== "handled") upstream.set(to, { kind: tone, label: isMoved ? `from ${from}` : label });
   }
   return { client, upstream };
 }
@@ -82,10 +103,10 @@ function differenceTable(differences) {
 function differenceRow(each) {
   const kind = kindOf(each);
   const [mark, word] = KINDS[kind];
-  const tone = { changed: "warn", moved: "live", dropped: "bad", added: "good" }[kind];
+  const tone = { changed: "warn", moved: "live", translated: "live", dropped: "bad", added: "good", handled: "muted" }[kind];
   const value = (content, isThere) => h("td", { class: "mono value" }, isThere ? marked(line(JSON.stringify(content), 160)) : h("span", { class: "muted" }, "–"));
   return h("tr", null,
-    h("td", null, h("span", { class: `badge is-${tone}` }, h("span", { "aria-hidden": "true" }, mark), word)),
+    h("td", null, h("span", { class: `badge is-${tone}`, title: kind === "handled" ? "The gateway does this itself: the upstream need not know of it." : null }, h("span", { "aria-hidden": "true" }, mark), word)),
     h("th", { scope: "row", class: "mono" }, line(each.path, 100)),
-    value(each.client, kind !== "added"), value(each.upstream, kind !== "dropped"));
+    value(each.client, kind !== "added"), value(each.upstream, each.kind !== "dropped"));
 }

@@ -14,6 +14,8 @@ const THINKING = {
   part: ["as thinking parts", "The editor has thinking parts: reasoning is kept apart from the answer."],
   none: ["left out", "The setting leaves reasoning out."],
 };
+/** For `counted`. */
+const NOUNS = { text: "text part", thinking: "thinking part", tool_call: "tool call", data: "data part", error: "error" };
 const NAMES = { text: "text", thinking: "thinking", tool_call: "tool call", data: "data", error: "error" };
 
 export async function show(main, { id, query, signal }) {
@@ -69,7 +71,7 @@ function partsPanel({ parts, result, error }) {
 function summary(parts) {
   const counts = new Map();
   for (const { part } of parts) counts.set(part.type, (counts.get(part.type) ?? 0) + 1);
-  return Array.from(counts, ([type, count]) => `${number(count)} ${NAMES[type] ?? line(type, 30)}`).join(", ");
+  return Array.from(counts, ([type, count]) => counted(count, NOUNS[type] ?? `${line(type, 30)} part`)).join(", ");
 }
 
 /** Parts of one run of text stand in one row, each set off from its neighbours. The first rows, with a button for more. */
@@ -113,7 +115,7 @@ function runRow(run) {
   const times = run.length > 1 ? `${duration(first.at_ms)} to ${duration(last.at_ms)}` : duration(first.at_ms);
   return h("li", { class: `part is-${type}` },
     h("span", { class: "number muted" }, times),
-    h("span", { class: "part-type" }, run.length > 1 ? `${number(run.length)} ${type}` : type),
+    h("span", { class: "part-type" }, run.length > 1 ? `${number(run.length)} × ${type}` : type),
     h("div", { class: "part-value" },
       h("div", { class: "prose run" }, run.map(({ part, at_ms: at, sequence }) => h("span", { class: "bit", title: `${duration(at)}, after event #${number(sequence)}` }, marked(part.value)))),
       extra.length ? h("details", null, h("summary", { class: "muted" }, "metadata"), json(extra.at(-1), { depth: 2 })) : null));

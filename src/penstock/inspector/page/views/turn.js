@@ -10,9 +10,11 @@ import { parsed } from "../text.js";
 import { Timeline } from "../timeline.js";
 import { TERMINAL } from "../timeline_model.js";
 import { actions } from "../turn/actions.js";
+import { fromRequest } from "../turn/clock.js";
 import { EventList } from "../turn/event_list.js";
+import { EventTexts } from "../turn/event_texts.js";
 import { LiveOutput, itemList } from "../turn/output.js";
-import { aside, facts, head, missing, steps, verdict, violations } from "../turn/report.js";
+import { aside, facts, firstOutput, head, missing, steps, verdict, violations } from "../turn/report.js";
 import { requestsPanel } from "../turn/requests.js";
 
 /** No event has this number: what is asked for is everything but events. */
@@ -22,7 +24,7 @@ const PACE = 2500;
 export async function show(main, { id, signal }) {
   let turn;
   try {
-    turn = await api.get(pathOf(id), {}, signal);
+    turn = fromRequest(await api.get(pathOf(id), {}, signal));
   } catch (error) {
     if (signal.aborted) return null;
     if (error.status !== 404) throw error;
@@ -37,6 +39,11 @@ export async function show(main, { id, signal }) {
 
 function pathOf(id, rest = "") {
   return `inspector/api/turns/${encodeURIComponent(id)}${rest}`;
+}
+
+/** What is missing, without the sentence that says why there is no replay: the button for it says so. */
+function notAboutReplay(turn) {
+  return turn.missing.filter((each) => turn.can_replay || !each.includes("--record"));
 }
 
 function notToBeFound(id) {
@@ -76,7 +83,10 @@ class TurnView {
       this.events = new EventList(this.timeline.model, {
         load: (sequence) => this.#event(sequence),
         onSelect: (index) => this.timeline.select(index),
+        textOf: (index) => this.texts.get(this.timeline.model.sequence[index]) || null,
+        onShown: (sequences) => this.texts?.want(sequences),
       });
+      this.texts = new EventTexts((after, limit) => api.get(pathOf(turn.id, "/events"), { after, limit }, signal), () => this.events.draw());
       this.side.prepend(this.events.element);
     }
     this.#drawReport();
@@ -97,6 +107,7 @@ class TurnView {
       if (this.signal.aborted) return;
       announce(`The turn has ended: ${this.turn.sentence}`);
     } else if (this.turn.has_content) await this.#moreEvents();
+    if (this.turn.status === "failed" && this.events && !this.signal.aborted) this.events.showEnd();
     if (this.turn.has_content && !this.signal.aborted) await this.#loadContent();
   }
 
@@ -105,7 +116,7 @@ class TurnView {
   #drawReport() {
     const { turn } = this;
     this.facts = facts(turn);
-    replace(this.top, head(turn), verdict(turn), this.facts, actions(turn, () => this.#loaded()), missing(turn.missing));
+    replace(this.top, head(turn), verdict(turn), this.facts, actions(turn, () => this.#loaded()), missing(notAboutReplay(turn)));
     replace(this.broken, violations(turn, (sequence) => this.#select(sequence)));
     replace(this.details, aside(turn));
     replace(this.steps, steps(turn));
@@ -123,6 +134,8 @@ class TurnView {
     this.timeline?.setNow(elapsed);
     const cell = this.facts.querySelector('[data-fact="Duration"]');
     if (cell) cell.textContent = duration(elapsed);
+    const first = this.facts.querySelector('[data-fact="First output"]');
+    if (first) first.textContent = firstOutput(this.turn, (this.timeline?.model.lanes ?? []).map((lane) => lane.bars[0].begin));
   }
 
   async #event(sequence) {
@@ -134,7 +147,7 @@ class TurnView {
   async #moreEvents() {
     let { next } = this.turn.events;
     while (next !== null && next !== undefined) {
-      const page = await api.get(pathOf(this.turn.id), { events_after: next }, this.signal);
+      const page = fromRequest(await api.get(pathOf(this.turn.id), { events_after: next }, this.signal));
       this.timeline.addColumns(page.events);
       this.events.grow();
       next = page.events.next;
@@ -225,9 +238,9 @@ class TurnView {
       if (this.signal.aborted) return;
       const begin = performance.now();
       try {
-        const known = await api.get(pathOf(this.turn.id), { events_after: NO_EVENTS - 1 }, this.signal);
+        const known = fromRequest(await api.get(pathOf(this.turn.id), { events_after: NO_EVENTS - 1 }, this.signal));
         const isOver = !known.is_running;
-        this.turn = isOver ? await api.get(pathOf(this.turn.id), {}, this.signal) : { ...known, events: this.turn.events };
+        this.turn = isOver ? fromRequest(await api.get(pathOf(this.turn.id), {}, this.signal)) : { ...known, events: this.turn.events };
         if (isOver) break;
         this.timeline?.setTraffic(known);
       } catch (error) {

@@ -5,11 +5,12 @@ import { announce, code, errorNotice, h, replace, skeleton } from "../dom.js";
 import { follow } from "../feed.js";
 import { NOTHING, counted, fullTime, shortId, time } from "../format.js";
 import {
-  clientText, costText, durationText, firstOutput, statusBadge, targetText, tokenTitle, tokens, verdictWords,
+  clientText, costText, durationText, firstOutput, statusBadge, targetText, tokenTitle, tokens,
 } from "../records.js";
 import { setQuery, to } from "../route.js";
 import { gatewayNow, session } from "../session.js";
 import { line } from "../text.js";
+import { verdictWords } from "../verdict_words.js";
 
 const LIMIT = 50;
 const OUTCOMES = ["running", "completed", "incomplete", "failed", "refused", "cancelled"];
@@ -357,7 +358,7 @@ const DURATION = COLUMNS.findIndex(([name]) => name === "Duration");
 function turnLink(turn) {
   return [
     h("a", { href: to("turns", turn.id), title: turn.id }, time(turn.started_at)),
-    h("small", { title: fullTime(turn.started_at), class: "mono" }, shortId(turn.id)),
+    h("small", { title: fullTime(turn.started_at), class: "mono" }, shortId(turn.id, 15)),
   ];
 }
 
