@@ -82,7 +82,7 @@ def test_the_page_says_who_broke_the_stream(
     expect(attempts.nth(0)).to_contain_text("HTTP 503")
     expect(attempts.nth(0).locator("blockquote")).to_have_text("The server is overloaded.")
     expect(attempts.nth(1)).to_contain_text("flaky")
-    expect(page.locator(".verdict-head")).to_contain_text("The gateway made 2 attempts.")
+    expect(page.locator(".verdict-head")).to_contain_text("the last of 2 attempts")
     expect(page.locator(".upstream-words")).to_have_count(0)  # only the gateway said why it failed
     canvas = page.locator(".timeline canvas")
     box = canvas.bounding_box()

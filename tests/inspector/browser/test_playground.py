@@ -216,7 +216,7 @@ def test_a_turn_that_was_not_stored_cannot_be_continued_and_the_page_says_why(
 ) -> None:
     first = site.stream("demo", "Hello!", store=False).last
     page = visit().go(f"#/playground?turn={first['id']}", view="playground")
-    expect(page.locator(".earlier")).to_contain_text("store: false")
+    expect(page.locator(".earlier")).to_contain_text('"store": false')
     assert "previous_response_id" not in sent(page, "Hello!")
 
 

@@ -20,7 +20,7 @@ export function head(turn) {
 export function verdict(turn) {
   const name = turn.is_running ? "running" : turn.status;
   return h("div", { class: "verdict-head" }, statusBadge(name), h("h1", { class: "sentence" }, sentence(turn.sentence || "Nothing is known about this turn.")),
-    retried(turn), upstreamWords(turn));
+    upstreamWords(turn));
 }
 
 /** Codes of failures that the gateway noticed itself: their messages are not the upstream's words. */
@@ -31,11 +31,6 @@ function upstreamWords(turn) {
   const last = turn.attempts.at(-1);
   if (!last?.message || OURS.test(last.code) || turn.is_running || turn.status === "completed") return null;
   return h("figure", { class: "upstream-words" }, h("figcaption", null, `${line(last.target, 60)} wrote:`), h("blockquote", null, clean(line(last.message, 600))));
-}
-
-function retried(turn) {
-  const count = Math.max(turn.attempts.length, turn.record?.attempts ?? 0, turn.verdict?.attempts ?? 0);
-  return count > 1 ? h("p", { class: "muted" }, `The gateway made ${counted(count, "attempt")}.`) : null;
 }
 
 /** Failed attempts that only the verdict knows: nothing of their requests was kept. */

@@ -217,8 +217,8 @@ class Playground {
       const turn = await api.get(path, {}, this.signal);
       if (!turn.is_stored) {
         replace(this.earlier, notice("This turn cannot be continued",
-          h("p", null, "It was sent with ", h("code", null, "store: false"),
-            ", so the gateway has not kept its content. You can begin a new conversation below.")));
+          (turn.missing ?? []).map((sentence) => h("p", null, sentence)),
+          h("p", null, "You can begin a new conversation below.")));
         return;
       }
       const content = await api.get(`${path}/content`, {}, this.signal);

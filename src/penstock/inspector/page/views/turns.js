@@ -319,6 +319,7 @@ class TurnList {
       h("h2", null, "No turns yet"),
       h("p", null, "A turn is one request and the response to it. Send one, and it appears here while it runs:"),
       code(command, { name: "A first request" }),
+      h("p", null, "A request that the gateway itself rejects, such as one for an unknown model, is no turn: its error is in the gateway's log."),
       h("p", { class: "actions" },
         h("a", { class: "button primary", href: to("playground") }, "Run a demo prompt"),
         h("a", { class: "button", href: to("setup") }, "Set up a client")));
