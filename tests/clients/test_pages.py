@@ -27,6 +27,7 @@ ENVIRONMENTS = {
     "codex": "codex",
     "vscode": "",
     "openai": "main",
+    "openai-node": "node",
     "ai-sdk": "node",
     "langchain": "main",
     "agents": "main",

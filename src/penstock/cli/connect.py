@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.connect.gateway import ConnectedGateway
     from penstock.connect.guides import ClientGuide
 
-CLIENTS = ("codex", "vscode", "openai", "ai-sdk", "langchain", "agents", "pydantic-ai", "llm")
+CLIENTS = ("codex", "vscode", "openai", "openai-node", "ai-sdk", "langchain", "agents", "pydantic-ai", "llm")
 
 _USAGE = "penstock connect CLIENT [--base-url URL] [--model NAME] [options]"
 

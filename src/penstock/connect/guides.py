@@ -144,6 +144,14 @@ response = client.responses.create(model="$model", input="Hello!")
 print(response.output_text)
 """
 
+_OPENAI_NODE = """\
+import OpenAI from "openai";
+
+const client = new OpenAI({ baseURL: "$base_url", apiKey: $js_key });
+const response = await client.responses.create({ model: "$model", input: "Hello!" });
+console.log(response.output_text);
+"""
+
 _AI_SDK = """\
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText } from "ai";
@@ -185,6 +193,8 @@ print(agent.run_sync("Hello!").output)
 _SET_VARIABLE = "put the gateway's key into the variable $variable"
 _PYTHON_FILE = "hello.py"
 _RUN_PYTHON = f"python {_PYTHON_FILE}"
+_NODE_FILE = "hello.mjs"
+_RUN_NODE = f"node {_NODE_FILE}"
 
 GUIDES: dict[str, ClientGuide] = {
     guide.name: guide
@@ -228,13 +238,23 @@ GUIDES: dict[str, ClientGuide] = {
             with_key=_SET_VARIABLE,
         ),
         ClientGuide(
+            name="openai-node",
+            title="OpenAI's SDK for Node",
+            language="javascript",
+            install="npm install openai",
+            settings=_program(_OPENAI_NODE),
+            saved_as=_NODE_FILE,
+            run=_RUN_NODE,
+            with_key=_SET_VARIABLE,
+        ),
+        ClientGuide(
             name="ai-sdk",
             title="AI SDK",
             language="javascript",
             install="npm install ai @ai-sdk/openai",
             settings=_program(_AI_SDK),
-            saved_as="hello.mjs",
-            run="node hello.mjs",
+            saved_as=_NODE_FILE,
+            run=_RUN_NODE,
             with_key=_SET_VARIABLE,
         ),
         ClientGuide(
