@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
 from penstock.errors import NetworkError
-from penstock.replay.runner import RecordedSource
+from penstock.inspector import replays
+from penstock.replay.recording import Recording
+from penstock.replay.runner import RecordedSource, Replayed, replay
 from penstock.store.records import LoggedEvent
 from tests.gateway.fake_upstreams import FakeUpstream, answer
 from tests.gateway.scripts import text
@@ -98,20 +101,26 @@ def test_a_replay_stops_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) 
         loop, gone = asyncio.get_running_loop(), threading.Event()
         caller = site.calling(f"{API}/turns/{id}/replay", method="POST")
 
-        def leave() -> None:
-            caller.disconnect()
-            gone.set()
+        def replay_and_leave(recording: Recording, is_wanted: Callable[[], bool]) -> Replayed:
+            async def leave() -> None:
+                caller.disconnect()
+                while is_wanted():
+                    await asyncio.sleep(0.001)
+                gone.set()
 
-        async def read(self: RecordedSource) -> bytes:
-            nonlocal reads
-            data = await original(self)
-            reads += bool(data)
-            if not gone.is_set():
-                loop.call_soon_threadsafe(leave)
-                assert gone.wait(30)
-            return data
+            async def read(self: RecordedSource) -> bytes:
+                nonlocal reads
+                data = await original(self)
+                reads += bool(data)
+                if not gone.is_set():
+                    asyncio.run_coroutine_threadsafe(leave(), loop)
+                    assert gone.wait(30)
+                return data
 
-        monkeypatch.setattr(RecordedSource, "read", read)
+            monkeypatch.setattr(RecordedSource, "read", read)
+            return replay(recording, is_wanted)
+
+        monkeypatch.setattr(replays, "replay", replay_and_leave)
         await caller.task
         assert caller.body == b""
 
