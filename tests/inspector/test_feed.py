@@ -308,10 +308,12 @@ def test_a_slow_viewer_gets_a_reload_instead_of_everything() -> None:
 def test_a_viewer_that_reads_nothing_is_disconnected(feed: Feed) -> None:
     async def scenario(site: Site) -> None:
         services = site.gateway.services
-        services.settings = replace(services.settings, limits=Limits(client_timeout=0.05))
+        usual = services.settings
+        services.settings = replace(usual, limits=Limits(client_timeout=0.05))
         watcher = Watcher(feed, site.gateway)
         await watcher.sees(lambda: watcher.events)
         watcher.channel.is_writable = False
+        services.settings = usual  # the client of the turn has more time
         await site.ask()
         async with asyncio.timeout(10):
             await watcher.task
