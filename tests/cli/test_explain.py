@@ -227,7 +227,7 @@ def test_turns_of_a_running_gateway_are_listed_and_explained(tmp_path: Path) -> 
         ]
         by_request = explain(store, id="ticket-7").stdout
         assert by_request.startswith(f"{private.last['id']}  completed\n")
-        assert 'not stored ("store": false)' in by_request
+        assert 'not stored ("store": false' in by_request
         newest_failure = explain(store, "--last", "--failed", id="").stdout
         assert newest_failure.startswith(f"{failed.last['id']}  failed\n")
         assert "failed (last event" in newest_failure  # it is stored, so there is a timeline

@@ -64,15 +64,15 @@ def test_it_prints_its_url_and_what_to_try(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stdout is not None
-    printed = [process.stdout.readline() for _ in range(9)]
+    printed = [process.stdout.readline() for _ in range(10)]
     process.terminate()
     process.stdout.close()
     assert process.wait(20) == 0
     assert printed[0].startswith("Penstock is ready at http://127.0.0.1:")
-    labels = [line[:12].strip() for line in printed[1:7]]
-    assert labels == ["", "models", "store", "settings", "access", ""]
-    assert printed[7] == "Try:\n"
-    assert printed[8].startswith("  curl -sN http://127.0.0.1:")
+    labels = [line[:12].strip() for line in printed[1:8]]
+    assert labels == ["", "page", "models", "store", "settings", "access", ""]
+    assert printed[8] == "Try:\n"
+    assert printed[9].startswith("  curl -sN http://127.0.0.1:")
 
 
 @pytest.mark.e2e
