@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
@@ -138,6 +139,20 @@ def test_a_frozen_server_delays_nothing(server: RedisServer) -> None:
     with_two(server, body)
 
 
+def test_a_server_that_is_frozen_in_a_silence_is_noticed(server: RedisServer) -> None:
+    async def body(first: Receiver, second: Receiver) -> None:
+        await asyncio.sleep(3 * redis_bus._QUIET)
+        assert first.changes == second.changes == 1, "it answers, so nothing was connected again"
+        server.freeze()
+        try:
+            await until(lambda: not first.bus.is_connected)
+        finally:
+            server.thaw()
+        await until(lambda: first.bus.is_connected)
+
+    with_two(server, body)
+
+
 def test_a_worker_starts_while_redis_is_away(server: RedisServer) -> None:
     async def run() -> None:
         server.stop()
@@ -160,5 +175,15 @@ def test_a_wrong_address_is_refused_with_the_right_form() -> None:
     assert "planted-password" not in raised.value.message
 
 
+def test_without_the_library_the_error_has_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
+    with pytest.raises(StoreError) as raised:
+        RedisBus("redis://user:planted-password@host/0", StoreBus())
+    assert raised.value.code == StoreError.NOT_INSTALLED
+    assert "penstock[redis]" in raised.value.message
+    assert "planted-password" not in raised.value.message
+
+
 def test_a_location_has_no_secrets() -> None:
     assert redis_location("rediss://user:planted-password@host:1/2") == "rediss://host:1/2"
+    assert redis_location("redis://[planted-password") == "redis://"
