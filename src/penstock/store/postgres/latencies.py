@@ -8,7 +8,7 @@ from penstock.store.latencies import BOUNDS, DURATIONS, TurnLatencies, latencies
 from penstock.store.ledger import FAILED, HOUR, Dimension, TurnFilter
 from penstock.store.ledger_tables import conditions_of, conditions_of_sums, group_of, parts_of, where
 from penstock.store.postgres.connections import DatabaseConnection
-from penstock.store.postgres.ledger import GROUPS, numbered, originals, storable_values
+from penstock.store.postgres.ledger import GROUPS, numbered, originals, sources_of, storable_values
 from penstock.store.postgres.text import original
 
 _DIMENSIONS = "hour, tenant, model, target, outcome"
@@ -22,10 +22,9 @@ def _mark(column: str, first: int) -> str:
 
 
 _OF_TURN = f"""
-SELECT floor(started_at / {HOUR})::bigint AS hour, tenant, model, target, outcome,
+floor(started_at / {HOUR})::bigint AS hour, tenant, model, target, outcome,
     CASE WHEN first_output_ms < 0 THEN '' ELSE {_mark("first_output_ms", 0)} END
     || {_mark("duration_ms", DURATIONS)} AS latencies
-FROM penstock.turns
 """
 
 
@@ -33,21 +32,11 @@ async def latencies(
     connection: DatabaseConnection, filter: TurnFilter, by: Sequence[Dimension]
 ) -> list[TurnLatencies]:
     """Add the texts of whole days and hours, and of the turns of the rest, to each other."""
-    sources: list[str] = []
-    values: list[object] = []
-    for table, part in parts_of(filter, by):
-        if table == "turns":
-            conditions, some = conditions_of(part, "strpos")
-            conditions.append("ended_at IS NOT NULL")
-            sources.append(f"{_OF_TURN} {where(conditions)}")
-        else:
-            conditions, some = conditions_of_sums(part)
-            sources.append(f"SELECT {_DIMENSIONS}, latencies FROM penstock.{table} {where(conditions)}")
-        values += some
+    sources, values = sources_of(filter, by, _OF_TURN, f"{_DIMENSIONS}, latencies")
     groups = ", ".join(GROUPS[each] for each in by)
     ending = f"GROUP BY {groups} ORDER BY {groups}" if groups else "HAVING count(*) > 0"
     columns = ", ".join([*(GROUPS[each] for each in by), "string_agg(latencies, '')"])
-    query = f"SELECT {columns} FROM ({' UNION ALL '.join(sources)}) AS counted {ending}"
+    query = f"SELECT {columns} FROM ({sources}) AS counted {ending}"
     rows = await connection.fetch(numbered(query), *storable_values(values))
     return [latencies_of(group_of(by, originals(row)), [row[-1]]) for row in rows]
 

@@ -343,26 +343,35 @@ GROUPS: dict[Dimension, str] = {
 }
 
 
-async def totals(
-    connection: DatabaseConnection, filter: TurnFilter, by: Sequence[Dimension]
-) -> list[TurnTotals]:
-    """Add up the sums of whole days and hours, and the turns of the rest; with a search, only turns."""
+def sources_of(
+    filter: TurnFilter, by: Sequence[Dimension], of_turn: str, of_sums: str
+) -> tuple[str, list[object]]:
+    """Return the query for the columns of turns that have ended, and of the sums that stand for them, and its
+    values."""
     sources: list[str] = []
     values: list[object] = []
     for table, part in parts_of(filter, by):
         if table == "turns":
             conditions, some = conditions_of(part, "strpos")
             conditions.append("ended_at IS NOT NULL")
-            sources.append(f"SELECT {_OF_TURN} FROM penstock.turns {where(conditions)}")
+            sources.append(f"SELECT {of_turn} FROM penstock.turns {where(conditions)}")
         else:
             conditions, some = conditions_of_sums(part)
-            sources.append(f"SELECT {_OF_HOUR} FROM penstock.{table} {where(conditions)}")
+            sources.append(f"SELECT {of_sums} FROM penstock.{table} {where(conditions)}")
         values += some
+    return " UNION ALL ".join(sources), values
+
+
+async def totals(
+    connection: DatabaseConnection, filter: TurnFilter, by: Sequence[Dimension]
+) -> list[TurnTotals]:
+    """Add up the sums of whole days and hours, and the turns of the rest; with a search, only turns."""
+    sources, values = sources_of(filter, by, _OF_TURN, _OF_HOUR)
     groups = [GROUPS[each] for each in by]
     sums = ", ".join(f"sum({name})" + ("" if name == "cost" else "::bigint") for name in SUMS)
     names = ", ".join(groups)
     ending = f"GROUP BY {names} ORDER BY {names}" if groups else "HAVING count(*) > 0"
-    query = f"SELECT {', '.join([*groups, sums])} FROM ({' UNION ALL '.join(sources)}) AS counted {ending}"
+    query = f"SELECT {', '.join([*groups, sums])} FROM ({sources}) AS counted {ending}"
     rows = await connection.fetch(numbered(query), *storable_values(values))
     return [totals_of(by, originals(row)) for row in rows]
 
