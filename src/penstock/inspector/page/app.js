@@ -214,9 +214,6 @@ addEventListener("hashchange", (event) => {
 addEventListener("scroll", () => {
   scrolled = scrollY;
 }, { passive: true });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  document.dispatchEvent(new Event("themechange"));
-});
 drawTheme();
 await drawSession();
 show();
