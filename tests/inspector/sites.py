@@ -35,7 +35,7 @@ KEYS = tuple(
 
 
 class Site:
-    """A gateway, its inspector, and whoever calls them."""
+    """A gateway with its inspector, and their callers."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway

@@ -24,7 +24,7 @@ class Route(Struct, frozen=True):
     handler: Handler
     is_open: bool = False
     error_headers: tuple[tuple[str, str], ...] = ()
-    """Headers of its error answers, whoever gives them."""
+    """Headers of all error answers at this path, also of those that the handler does not give."""
 
 
 Routes = Mapping[str, Mapping[str, Route]]

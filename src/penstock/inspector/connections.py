@@ -21,7 +21,7 @@ from penstock.net.urls import read_address
 from penstock.protocol.content import JsonObject
 
 _HOME = {"HOME": "~"}
-"""The client's files are on the machine of whoever reads the page."""
+"""The client's files are on the machine of the browser, whose home is not known here."""
 _LONGEST = 200
 _PLAIN_URL = re.compile(r"[A-Za-z0-9:/._~\[\]%@!&+,;=()*-]+")
 """What needs no quotes in any of the clients' files."""

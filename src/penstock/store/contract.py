@@ -233,7 +233,7 @@ class Store(Ledger, Threads, Protocol):
         does not make everything old at once. The time is stored: a restart does not change it.
 
         Return None, and change nothing, if a worker that shares the store has done this less than `every`
-        seconds ago. So time passes once for all workers, and whoever gets a time is the one that prunes."""
+        seconds ago. So time passes once for all workers, and the worker that gets a time prunes."""
 
     async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
         """Delete responses that ended before `older_than`, then the oldest until the store fits `most_bytes`;

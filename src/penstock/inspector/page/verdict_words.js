@@ -3,7 +3,7 @@
 import { counted } from "./format.js";
 import { line } from "./text.js";
 
-/** What a code means. `§` is whoever ended the turn. */
+/** What a code means. `§` stands for the party that ended the turn. */
 const CODES = {
   upstream_truncated: "the upstream stopped without an end",
   upstream_timeout: "the upstream was silent for too long",
