@@ -134,6 +134,19 @@ def test_many_hours_are_shown_as_days() -> None:
     with_site(scenario)
 
 
+def test_percentiles_of_more_than_two_days_are_those_of_days() -> None:
+    async def scenario(site: Site) -> None:
+        await fill(site, *TURNS)
+        for hours, bucket, most in ((48, "hour", 49), (49, "day", 4)):
+            query = f"since={NOON}&until={NOON + hours * HOUR}&bucket=hour"
+            over_time = (await site.get(f"dashboard?{query}", who="root"))["latency_over_time"]
+            assert over_time["bucket"] == bucket
+            assert len(over_time["times"]) <= most
+            assert over_time["duration"]["p99"][0] == pytest.approx(4000, rel=0.06)
+
+    with_site(scenario, keys=True)
+
+
 def test_everybody_sees_only_their_own_sums() -> None:
     async def scenario(site: Site) -> None:
         await fill(site, *TURNS)

@@ -13,9 +13,11 @@ from penstock.store.latencies import (
     LatencyHistogram,
     bucket_of,
     compact,
+    latencies_by,
     latencies_of,
     marks_of,
     shortens,
+    sum_of_latencies,
 )
 
 _times = st.integers(0, 200) | st.integers(0, BOUNDS[-1]) | st.sampled_from(BOUNDS)
@@ -60,6 +62,20 @@ def test_texts_mean_the_same_however_they_are_joined_and_shortened(
         text += marks_of(*turn)
         text = compact(text) if shortened[place % len(shortened)] else text
     assert latencies_of({}, [text]) == latencies_of({}, [marks_of(*turn) for turn in turns])
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(-1, 50), _times)))
+def test_groups_that_are_added_up_are_the_groups_of_all_their_turns(
+    turns: list[tuple[str, str, int, int]],
+) -> None:
+    fine = [latencies_of({"model": turn[0], "day": turn[1]}, [marks_of(*turn[2:])]) for turn in turns]
+    for place, dimension in enumerate(("model", "day")):
+        for found in latencies_by(dimension, fine):
+            [value] = found.group.values()
+            texts = [marks_of(*turn[2:]) for turn in turns if turn[place] == value]
+            assert found == latencies_of({dimension: value}, texts)
+        assert len(latencies_by(dimension, fine)) == len({turn[place] for turn in turns})
+    assert sum_of_latencies({}, fine) == latencies_of({}, [marks_of(*turn[2:]) for turn in turns])
 
 
 def test_a_short_text_has_every_mark_once() -> None:

@@ -17,13 +17,15 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.inspector.answers import choice, desk_of, invalid
-from penstock.store.latencies import LatencyHistogram, TurnLatencies, sum_of_histograms
+from penstock.inspector.day_sums import Question, day_sums_of
+from penstock.store.latencies import LatencyHistogram, TurnLatencies, latencies_by, sum_of_latencies
 from penstock.store.ledger import HOUR, Dimension, TurnFilter, TurnTotals, hour_of, sum_of, time_name
 
 Bucket = Literal["hour", "day"]
 
 MOST_HOURS, MOST_DAYS = 200, 1000
 """More hours would take too long, and nobody could read the plot: then there are days."""
+MOST_LATENCY_HOURS = 48
 MOST_GROUPS = 20
 """Groups with their own curve; the rest is one group."""
 _HOURS: dict[Bucket, int] = {"hour": 1, "day": 24}
@@ -42,13 +44,16 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
     filter = turn_filter(exchange.query, key)
     filter, bucket = _bounded(filter, bucket, gateway.clock(), is_given=bool(exchange.query.get("since")))
     times = _times(filter, bucket)
-    ledger = gateway.store
-    sums = await ledger.totals(filter, (by, bucket))
-    causes = await ledger.causes(filter)
-    grouped = await ledger.latencies(filter, (by,))
-    over_time = await ledger.latencies(filter, (bucket,))
+    latency_bucket = _latency_bucket(filter, bucket)
+    question = Question(replace(filter, since=0.0, until=None), (by, bucket), (by, latency_bucket))
+    assert filter.until is not None
+    found = await day_sums_of(gateway).read(gateway.store, question, filter.since, filter.until)
+    sums, latencies = found.totals, found.latencies
+    causes = await gateway.store.causes(filter)
 
     def dashboard() -> dict[str, Any]:
+        grouped, over_time = latencies_by(by, latencies), latencies_by(latency_bucket, latencies)
+        overall = sum_of_latencies({}, grouped)
         return {
             "bucket": bucket,
             "times": times,
@@ -56,17 +61,14 @@ async def show_dashboard(gateway: Gateway, exchange: Exchange, key: ClientKey | 
             "totals": sum_of(sums),
             "errors": [{"code": code, "turns": turns} for code, turns in causes],
             "latency": {
-                "overall": {
-                    kind: _values(sum_of_histograms(getattr(each, kind) for each in grouped))
-                    for kind in _KINDS
-                },
+                "overall": {kind: _values(getattr(overall, kind)) for kind in _KINDS},
                 "first_output": _percentiles((each.group[by], each.first_output) for each in grouped),
                 "duration": _percentiles((each.group[by], each.duration) for each in grouped),
             },
-            "latency_over_time": _over_time(over_time, bucket, times),
+            "latency_over_time": _over_time(over_time, latency_bucket, _times(filter, latency_bucket)),
         }
 
-    weight = ITEM_WEIGHT * (len(sums) + len(grouped) + len(over_time))
+    weight = ITEM_WEIGHT * (len(sums) + len(latencies))
     await desk_of(gateway).answer(exchange, weight, dashboard)
 
 
@@ -84,6 +86,12 @@ def _bounded(filter: TurnFilter, bucket: Bucket, now: float, *, is_given: bool) 
     if hours > MOST_DAYS * 24:
         raise invalid("since", f"must be at most {MOST_DAYS} days before until")
     return replace(filter, since=since, until=until), "day" if hours > MOST_HOURS else bucket
+
+
+def _latency_bucket(filter: TurnFilter, bucket: Bucket) -> Bucket:
+    """Return whether to show percentiles for hours or days: those of one hour say little about a week."""
+    assert filter.until is not None
+    return "day" if filter.until - filter.since > MOST_LATENCY_HOURS * HOUR else bucket
 
 
 def _times(filter: TurnFilter, bucket: Bucket) -> list[str]:
@@ -142,7 +150,7 @@ def _values(histogram: LatencyHistogram) -> dict[str, float | None]:
 def _over_time(latencies: Iterable[TurnLatencies], bucket: Bucket, times: Sequence[str]) -> Mapping[str, Any]:
     """Return the percentiles of each hour or day; None where there are no turns."""
     found = {each.group[bucket]: each for each in latencies}
-    curves: dict[str, Any] = {"times": times}
+    curves: dict[str, Any] = {"bucket": bucket, "times": times}
     for kind in _KINDS:
         rows = [_values(getattr(found[time], kind)) if time in found else {} for time in times]
         curves[kind] = {name: [row.get(name) for row in rows] for name in _PERCENTILES}

@@ -145,7 +145,7 @@ class TurnPage(Struct, frozen=True):
     next: str = ""
 
 
-class TurnTotals(Struct, frozen=True, kw_only=True):
+class TurnTotals(Struct, frozen=True):
     """The sums of the turns that have ended, for one combination of the requested dimensions."""
 
     group: Mapping[str, str]

@@ -32,18 +32,8 @@ from penstock.store.ledger import (
 _log = logging.getLogger("penstock.store")
 
 COLUMNS = TurnRecord.__struct_fields__
-SUMS = (
-    "turns",
-    "failed",
-    "input_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "cost",
-    "unpriced",
-    "estimated",
-    "duration_ms",
-)
+SUMS = TurnTotals.__struct_fields__[1:]
+"""The columns that are added up: all of `TurnTotals` but its group."""
 DAY_HOURS = 24
 LONGEST_MONTH = 31
 _LARGEST = 2**40
@@ -234,8 +224,7 @@ def _split(filter: TurnFilter, seconds: int) -> tuple[TurnFilter | None, list[Tu
 
 def totals_of(by: Sequence[Dimension], row: Sequence[Any]) -> TurnTotals:
     """Return totals from a row: a value for each dimension, and `SUMS`."""
-    sums = dict(zip(SUMS, row[len(by) :], strict=True))
-    return TurnTotals(group=group_of(by, row), **sums)
+    return TurnTotals(group_of(by, row), *row[len(by) :])
 
 
 def group_of(by: Sequence[Dimension], row: Sequence[Any]) -> dict[str, str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.store.latencies import TurnLatencies, latencies_of, marks_of
-from penstock.store.ledger import FAILED, HOUR, TIMES, Dimension, TurnFilter
+from penstock.store.ledger import FAILED, HOUR, Dimension, TurnFilter
 from penstock.store.ledger_tables import conditions_of, conditions_of_sums, group_of, parts_of, where
-from penstock.store.sqlite.ledger import GROUPS, columns_of, indexed
+from penstock.store.sqlite.ledger import GROUPS, indexed
 
 _OF_TURN = f"""
 SELECT
@@ -42,13 +42,11 @@ def latencies(
 
 
 def _sums(table: str, filter: TurnFilter, by: Sequence[Dimension]) -> tuple[str, list[object]]:
-    """Return the query for the texts of days or hours, and its values. It may return a group several times:
-    rows in the order of their hours need not be sorted."""
+    """Return the query for the texts of days or hours, and its values."""
     conditions, values = conditions_of_sums(filter)
     groups = [GROUPS[each] for each in by]
     columns = ", ".join([*groups, "group_concat(latencies, '')"])
-    names = columns_of(by) if any(each in TIMES for each in by) else groups
-    ending = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
+    ending = f"GROUP BY {', '.join(groups)}" if groups else "HAVING count(*) > 0"
     return f"SELECT {columns} FROM {table} {where(conditions)} {ending}", values
 
 

@@ -19,7 +19,7 @@ const MOST_GROUPS = 5;
 const RANGES = {
   "1h": { label: "1 h", name: "the last hour", seconds: HOUR, bucket: "minute" },
   "24h": { label: "24 h", name: "the last 24 hours", seconds: DAY, bucket: "hour" },
-  "7d": { label: "7 d", name: "the last 7 days", seconds: 7 * DAY, bucket: "hour", latencyBucket: "day" },
+  "7d": { label: "7 d", name: "the last 7 days", seconds: 7 * DAY, bucket: "hour" },
   "30d": { label: "30 d", name: "the last 30 days", seconds: 30 * DAY, bucket: "day" },
 };
 
@@ -103,23 +103,21 @@ async function shortestRange({ by }, signal) {
 }
 
 async function fetchData({ range, by }, signal) {
-  const { seconds, bucket, latencyBucket = bucket } = RANGES[range];
+  const { seconds, bucket } = RANGES[range];
   const step = BUCKET_SECONDS[bucket];
   const until = gatewayNow();
   const since = Math.floor(until / step) * step + step - seconds;
   const summed = { since, until: Math.ceil(until), by, bucket: bucket === "minute" ? "hour" : bucket };
-  const [data, minutes, slower] = await Promise.all([
+  const [data, minutes] = await Promise.all([
     api.get("inspector/api/dashboard", summed, signal),
     bucket === "minute" ? byMinute({ since, until, by }, signal) : null,
-    // Percentiles of the few turns of one hour say little about a week.
-    latencyBucket === bucket ? null : api.get("inspector/api/dashboard", { ...summed, bucket: latencyBucket }, signal),
   ]);
   const times = starts(since, until, bucket);
   const overTime = minutes ?? data;
+  const latency = overTime.latency_over_time;
   return { ...data, since, until, bucket, times, note: minutes?.note ?? "", total: data.groups,
     groups: merged(overTime.groups.map((group) => filled(group, overTime.times, times))),
-    latency_over_time: filledLatency((slower ?? overTime).latency_over_time, starts(since, until, latencyBucket),
-      latencyBucket) };
+    latency_over_time: filledLatency(latency, starts(since, until, latency.bucket)) };
 }
 
 /** Return when the minutes, hours or days begin, in seconds since 1970. */
@@ -139,10 +137,10 @@ function filled(group, names, times) {
   return result;
 }
 
-function filledLatency(latency, times, bucket) {
+function filledLatency(latency, times) {
   const places = new Map(latency.times.map((name, index) => [seconds(name), index]));
   const pick = (values) => times.map((at) => (places.has(at) ? values[places.get(at)] ?? null : null));
-  const result = { times, bucket };
+  const result = { times, bucket: latency.bucket };
   for (const kind of ["first_output", "duration"]) {
     result[kind] = Object.fromEntries(["p50", "p90", "p99"].map((name) => [name, pick(latency[kind]?.[name] ?? [])]));
   }

@@ -24,7 +24,7 @@ export async function byMinute({ since, until, by }, signal) {
     latencies[at].duration.push(turn.duration_ms);
   }
   return {
-    times, groups: [...groups.values()], latency_over_time: { times, ...overTime(latencies) },
+    times, groups: [...groups.values()], latency_over_time: { bucket: "minute", times, ...overTime(latencies) },
     note: isCut ? `The charts over time show the newest ${number(turns.length)} turns of this hour.` : "",
   };
 }
