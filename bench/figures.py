@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import comb
 from statistics import median
+from typing import TypeVar
 
 import msgspec
+
+Measured = TypeVar("Measured")
 
 LINES = {
     "penstock": "Penstock",
@@ -77,9 +80,9 @@ class Figure(msgspec.Struct, omit_defaults=True):
         return None if value is None else self.target.holds(value)
 
 
-def take_turns(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def take_turns(sides: Mapping[str, Callable[[], Measured]], rounds: int) -> dict[str, list[Measured]]:
     """Measure each side once per round, in alternating order, so that a busy moment affects all of them."""
-    found: dict[str, list[float]] = {name: [] for name in sides}
+    found: dict[str, list[Measured]] = {name: [] for name in sides}
     for number in range(rounds):
         names = list(sides) if number % 2 == 0 else list(sides)[::-1]
         for name in names:

@@ -1,8 +1,9 @@
-"""What the page of the gateway costs: `python -m bench.inspector [queries] [feed] [check]`.
+"""What the page of the gateway costs: `python -m bench.inspector [queries] [postgres] [feed] [check]`.
 
 The store has 100,000 turns of 30 days (`bench.inspector_store`), and the gateway is a real one.
 
 - *queries*: the gateway's own CPU time for each request of the page;
+- *postgres*: the same with the turns in PostgreSQL, and the CPU time of the database;
 - *feed*: what streams cost while nobody watches the live list, one browser does, and twenty do, in turns;
 - *check*: the longest lag of four fast streams, without and with the check of a file of 32 MB.
 """
@@ -13,6 +14,7 @@ import http.client
 import json
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,6 +26,8 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import urlencode
 
+from tests.store.postgres.cluster import PostgresCluster
+
 from bench.figures import as_markdown, interval, shown, take_turns
 from bench.inspector_store import RARE_MODEL, SEARCHED, TURNS, fill
 from bench.lab import instruments, servers
@@ -32,6 +36,7 @@ from bench.lab.servers import Server
 from bench.report import machine, with_parts
 
 RESULT = Path(__file__).parent / "results" / "inspector.json"
+STORE = "store.sqlite"
 PAGE = Path(__file__).parent.parent / "docs" / "inspector.md"
 LIMIT_MS = 50
 """CPU time that a query of the list or of the dashboard may take."""
@@ -54,7 +59,7 @@ def connect(server: Server) -> http.client.HTTPConnection:
 # Queries
 
 
-def paths(now: float, long_turn: str) -> dict[str, str]:
+def paths(now: float) -> dict[str, str]:
     """Return what the page asks for, by name. Those of the list and of the dashboard have a limit."""
     found = {
         "list, first page": query("v1/turns", limit=50),
@@ -72,7 +77,6 @@ def paths(now: float, long_turn: str) -> dict[str, str]:
     span = {"since": now - 30 * DAY, "until": now, "by": "model", "bucket": "day"}
     found["dashboard, 30 d by model, from the middle of a day"] = query("inspector/api/dashboard", **span)
     found["conversations"] = query("inspector/api/threads", limit=50)
-    found["a turn of 20,000 events"] = query(f"inspector/api/turns/{long_turn}")
     return found
 
 
@@ -93,11 +97,53 @@ def cpu_of(server: Server, path: str, requests: int = REQUESTS) -> float:
         return (instruments.cpu_ms(server.pids) - before) / requests
 
 
+def measure_postgres(folder: Path, upstream: str) -> dict[str, object]:
+    """Measure the list and the dashboard of a gateway whose store is a database."""
+    cluster = PostgresCluster(settings=())
+    cluster.start()
+    try:
+        command = [sys.executable, "-m", "penstock", "store", "import", str(folder / STORE)]
+        subprocess.run([*command, "--store", cluster.url()], check=True, stdout=subprocess.DEVNULL)
+        with servers.gateway(folder, upstream, store=cluster.url(), name="postgres") as server:
+            database = partial(cpu_of_database, cluster)
+            calls = {
+                name: partial(cpu_of_both, server, database, path)
+                for name, path in paths(time.time()).items()
+            }
+            for call in calls.values():
+                call()
+            samples = take_turns(calls, ROUNDS)
+    finally:
+        cluster.remove()
+    return {
+        "cpu_ms_per_request": {
+            name: {
+                "gateway": round(median(own for own, _ in each), 1),
+                "database": round(median(other for _, other in each), 1),
+            }
+            for name, each in samples.items()
+        }
+    }
+
+
+def cpu_of_database(cluster: PostgresCluster) -> float:
+    main = int((cluster.folder / "data" / "postmaster.pid").read_text().split()[0])
+    return instruments.cpu_ms(instruments.family(main))
+
+
+def cpu_of_both(server: Server, database: Callable[[], float], path: str) -> tuple[float, float]:
+    """Return CPU ms of the gateway and of the database per request."""
+    before = database()
+    own = cpu_of(server, path)
+    return own, (database() - before) / REQUESTS
+
+
 def measure_queries(server: Server) -> dict[str, object]:
     turn = long_turn(server)
     calls: dict[str, Callable[[], float]] = {}
     first: dict[str, float] = {}
-    for name, path in paths(time.time(), turn).items():
+    long = {"a turn of 20,000 events": query(f"inspector/api/turns/{turn}")}
+    for name, path in {**paths(time.time()), **long}.items():
         first[name] = cpu_of(server, path, 1)  # also imports what it needs
         calls[name] = partial(cpu_of, server, path, 2 if turn in path else REQUESTS)
     samples = take_turns(calls, ROUNDS)
@@ -241,6 +287,10 @@ def long_file(server: Server) -> bytes:
 def tables(results: dict[str, dict[str, dict[str, dict[str, float]]]]) -> str:
     """Return the results as tables."""
     cpu = results["queries"]["cpu_ms_per_request"]
+    database = [
+        (name, f"{each['gateway']:.1f}", f"{each['database']:.1f}")
+        for name, each in results[POSTGRES]["cpu_ms_per_request"].items()
+    ]
     queries = [
         (name, *(f"{each[column]:.1f}" for column in ("median", "most", "first")))
         for name, each in cpu.items()
@@ -263,6 +313,7 @@ def tables(results: dict[str, dict[str, dict[str, dict[str, float]]]]) -> str:
         (
             f"Measured on {machine()}.",
             as_markdown(("request", "CPU ms of the gateway", "most", "the first time"), queries),
+            as_markdown(("the turns in PostgreSQL", "CPU ms of the gateway", "of the database"), database),
             as_markdown(("streams", "feed", "median", "ratio to nobody (95 % interval)"), feed),
             checking,
         )
@@ -270,25 +321,30 @@ def tables(results: dict[str, dict[str, dict[str, dict[str, float]]]]) -> str:
 
 
 PARTS = {"queries": measure_queries, "feed": measure_feed, "check": measure_check}
+POSTGRES = "postgres"
 
 
 def main() -> int:
-    chosen = [name for name in PARTS if name in sys.argv[1:]] or list(PARTS)
-    results = json.loads(RESULT.read_text()) if len(chosen) < len(PARTS) and RESULT.exists() else {}
+    parts = [*PARTS, POSTGRES]
+    chosen = [name for name in parts if name in sys.argv[1:]] or parts
+    results = json.loads(RESULT.read_text()) if len(chosen) < len(parts) and RESULT.exists() else {}
     instruments.build()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        file = folder / "store.sqlite"
+        file = folder / STORE
         fill(file)
         upstream = stack.enter_context(instruments.upstream())
+        if POSTGRES in chosen:  # before the gateway below has the file
+            results[POSTGRES] = measure_postgres(folder, upstream)
+            print(json.dumps(results[POSTGRES], indent=2), flush=True)
         server = stack.enter_context(servers.gateway(folder, upstream, store=str(file)))
-        for name in chosen:
+        for name in (each for each in PARTS if each in chosen):
             results[name] = PARTS[name](server)
             print(json.dumps({name: results[name]}, indent=2), flush=True)
-    results = {name: results[name] for name in PARTS if name in results}
+    results = {name: results[name] for name in parts if name in results}
     results["load_average"] = [round(each, 1) for each in os.getloadavg()]
     RESULT.write_text(json.dumps(results, indent=2) + "\n")
-    if results.keys() >= PARTS.keys():
+    if results.keys() >= set(parts):
         PAGE.write_text(with_parts(PAGE.read_text(), {"inspector": tables(results)}))
     slow = [
         name

@@ -8,7 +8,7 @@ deleted. So the sums of a day are used only while its totals are the same, which
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from penstock.gateway.gateway import Gateway
 from penstock.store.latencies import TurnLatencies
-from penstock.store.ledger import HOUR, Dimension, Ledger, TurnFilter, TurnTotals, hour_of, time_name
+from penstock.store.ledger import HOUR, Dimension, Ledger, TurnFilter, TurnTotals, hour_of, sum_of, time_name
 
 DAY = 24 * HOUR
 MOST_NUMBERS = 250_000
@@ -48,9 +48,11 @@ class Question(Struct, frozen=True):
 
 
 class _Day(Struct, frozen=True):
-    totals: TurnTotals
-    """Of the whole day: if they change, the sums have changed."""
+    fingerprint: TurnTotals
     sums: LedgerSums
+
+
+_NOTHING = LedgerSums((), ())
 
 
 class DaySums:
@@ -66,34 +68,36 @@ class DaySums:
         """Return the sums of the turns that started between two times."""
         if question.filter.search:  # there are no sums to read: every question looks at every turn
             return await _read(ledger, question, since, until)
-        found: list[LedgerSums] = []
-        filter = replace(question.filter, since=since, until=until)
-        totals = {each.group["day"]: each for each in await ledger.totals(filter, ("day",))}
         whole = {time_name("day", hour_of(day)) for day in _whole_days(since, until)}
-        known = {
-            day: kept for day in whole if (kept := self._kept(question, day, totals.get(day))) is not None
-        }
-        for begin, end in _spans(since, until, known):
+        known = await self._known(ledger, question, since, until, whole)
+        spans = _spans(since, until, known)
+        if len(spans) > MOST_SPANS:
+            known, spans = {}, [(since, until)]
+        found = list(known.values())
+        for begin, end in spans:
             sums = await _read(ledger, question, begin, end)
             found.append(sums)
             for day, each in _by_day(sums).items():
-                if day in whole and day in totals:
-                    self._keep(question, day, _Day(totals[day], each))
-        found += known.values()
+                if day in whole:
+                    self._keep(question, day, _Day(_fingerprint(each.totals), each))
         return LedgerSums(
             tuple(each for sums in found for each in sums.totals),
             tuple(each for sums in found for each in sums.latencies),
         )
 
-    def _kept(self, question: Question, day: str, totals: TurnTotals | None) -> LedgerSums | None:
-        """Return the sums of a day; None if they must be read."""
-        if totals is None:
-            return LedgerSums((), ())  # there are no turns
-        kept = self._days.get((question, day))
-        if kept is None or kept.totals != totals:
-            return None
-        self._days.move_to_end((question, day))
-        return kept.sums
+    async def _known(
+        self, ledger: Ledger, question: Question, since: float, until: float, days: set[str]
+    ) -> dict[str, LedgerSums]:
+        """Return the sums of the days that need not be read."""
+        kept = {day: self._days[question, day] for day in days if (question, day) in self._days}
+        if not kept:
+            return {}
+        totals = await ledger.totals(replace(question.filter, since=since, until=until), ("day",))
+        now = {each.group["day"]: _fingerprint([each]) for each in totals}
+        known = {day: kept[day].sums for day in kept if kept[day].fingerprint == now.get(day)}
+        for day in known:
+            self._days.move_to_end((question, day))
+        return known | {day: _NOTHING for day in days if day not in now}
 
     def _keep(self, question: Question, name: str, day: _Day) -> None:
         before = self._days.pop((question, name), None)
@@ -109,6 +113,11 @@ async def _read(ledger: Ledger, question: Question, since: float, until: float) 
     filter = replace(question.filter, since=since, until=until)
     totals = await ledger.totals(filter, question.totals_by)
     return LedgerSums(tuple(totals), tuple(await ledger.latencies(filter, question.latencies_by)))
+
+
+def _fingerprint(totals: Sequence[TurnTotals]) -> TurnTotals:
+    """Return what changes with every turn of a day. Costs are left out: their sum depends on their order."""
+    return replace(sum_of(totals), cost=0.0)
 
 
 def _whole_days(since: float, until: float) -> Iterator[int]:
