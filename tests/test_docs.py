@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.explain.meanings import MEANINGS
 from penstock.parts.adapter import HANDLERS
 from tests.client.server import served, streamed
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PARTS = runpy.run_path(str(DOCS / "generate.py"))["PARTS"]
+GENERATE = runpy.run_path(str(DOCS / "generate.py"))
+PARTS = GENERATE["PARTS"]
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -22,6 +24,17 @@ def test_generated_parts_are_current(name: str) -> None:
     file, make = PARTS[name]
     page = (DOCS / file).read_text()
     assert f"<!-- generated: {name} -->\n{make()}\n<!-- end of generated -->" in page, "run `make docs`"
+
+
+def test_every_error_code_is_explained() -> None:
+    """Those in the source, and those that the page about the gateway lists."""
+    errors = (DOCS / "gateway.md").read_text().partition("## Errors\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \| \d", errors, re.MULTILINE)
+    listed = {code for row in rows for code in re.findall(r"`([\w.]+)`", row)}
+    refused = GENERATE["refused_statuses"]()
+    assert len(refused) > 20
+    assert len(listed) > 40
+    assert (listed | set(refused)) - set(MEANINGS) == set()
 
 
 def test_the_public_names_are_the_documented_ones() -> None:
