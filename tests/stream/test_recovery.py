@@ -19,6 +19,7 @@ from penstock.stream.recovery import (
     WITHOUT_CONTENT,
     GrowingText,
     PartList,
+    RecoveredOutput,
     recover,
 )
 from tests.effort import examples
@@ -145,3 +146,52 @@ def test_a_typed_call_is_recovered_whichever_event_of_its_log_is_missing(name: s
         assert recovered.response["status"] == "failed"
     whole = recover("resp_1", first, log).response["output"][0]
     assert whole == {**to_builtins(stream.snapshot.output[0]), "status": "incomplete"}
+
+
+class Written(dict[str, Any]):
+    """An object that counts how often one of its fields is written."""
+
+    count = 0
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.count += 1
+        super().__setitem__(name, value)
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.owner)
+def test_a_growing_text_is_joined_when_it_is_read_and_not_with_each_delta(text: GrowingText) -> None:
+    """Otherwise, the cost of a text is the square of its length."""
+    place = {"output_index": 0, "content_index": 0, "summary_index": 0}
+    owner = Written(type=text.owner, **{text.field: ""})
+    output, item = RecoveredOutput(), Written(type="message", id="item_0")
+    is_part = {"content_index", "summary_index"} & {*text.delta.__struct_fields__}
+    output.feed({"type": "response.output_item.added", **place, "item": item if is_part else owner})
+    if is_part:
+        shape = next(each for each, parts in PART_LISTS.items() if parts.index in is_part)
+        added = next(name for name, each in EVENTS.items() if each is shape and name.endswith(".added"))
+        output.feed({"type": added, **place, "part": owner})
+    for _ in range(3):
+        for piece in "abcdefgh":
+            output.feed({"type": text.delta().type, **place, "delta": piece})
+        assert output.items
+    assert owner[text.field] == "abcdefgh" * 3
+    assert owner.count == 3
+
+
+def test_closing_a_part_joins_no_text_of_another_part() -> None:
+    long, output = Written(type="output_text", text=""), RecoveredOutput()
+    output.feed({"type": "response.output_item.added", "output_index": 0, "item": {"type": "message"}})
+    output.feed(part_event("added", 0, long))
+    for number in range(1, 9):
+        output.feed(part_event("added", number, {"type": "output_text", "text": ""}))
+        for index in (0, number):
+            delta = {"type": "response.output_text.delta", "output_index": 0, "content_index": index}
+            output.feed({**delta, "delta": "a"})
+        output.feed(part_event("done", number, {"type": "output_text"}))
+    assert long.count == 0
+    assert [part["text"] for part in output.items[0]["content"]] == ["a" * 8, *("a" * 8)]
+
+
+def part_event(step: str, index: int, part: dict[str, Any]) -> dict[str, Any]:
+    place = {"output_index": 0, "content_index": index}
+    return {"type": f"response.content_part.{step}", **place, "part": part}

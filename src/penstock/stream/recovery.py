@@ -148,14 +148,54 @@ class _OpenPart(Struct):
     is_text_done: bool = False
 
 
+class _Growing(Struct):
+    """A text and what was added to it. Joining them with each delta would cost the square of its length."""
+
+    owner: Any
+    """The object or the list that has the text."""
+    place: str | int
+    pieces: list[str]
+
+    def join(self) -> None:
+        self.owner[self.place] = "".join((self.owner[self.place], *self.pieces))
+
+
 class _OpenItem(Struct):
     fields: Json
-    parts: list[_OpenPart] = []
+    parts: dict[tuple[str, int], _OpenPart] = {}
+    """By the event field with their index, and by the index."""
     is_text_done: bool = False
+    growing: dict[tuple[int, str | int], _Growing] = {}
+    """By the id of the owner, and the place of the text."""
 
     def owner_of(self, event: Json) -> _OpenPart | _OpenItem:
         """Return the open part that an event refers to, else the item itself."""
-        return next((part for part in self.parts if event.get(part.list.index) == part.index), self)
+        places = ((parts.index, event.get(parts.index)) for parts in PART_LISTS.values())
+        return next((self.parts[place] for place in places if place in self.parts), self)
+
+    def extend(self, owner: Any, place: str | int, delta: Any) -> None:
+        """Add to a text; raise `LookupError` or `TypeError` if the owner has none there."""
+        key = (id(owner), place)
+        found = self.growing.get(key)
+        if found is None:
+            if not isinstance(owner[place], str):
+                raise TypeError
+            found = self.growing[key] = _Growing(owner, place, [])
+        if not isinstance(delta, str):
+            raise TypeError
+        found.pieces.append(delta)
+
+    def join(self, part: Json | None = None) -> None:
+        """Write what was added to the texts: to all of them, or to that of a part."""
+        if part is None:
+            grown = list(self.growing.values())
+            self.growing.clear()
+        else:
+            text = _TEXT_OF.get(part.get("type", ""))
+            found = self.growing.pop((id(part), text.field), None) if text is not None else None
+            grown = [] if found is None else [found]
+        for each in grown:
+            each.join()
 
 
 TEXTS = (
@@ -179,18 +219,19 @@ def _open_or_close_part(item: _OpenItem, event: Json) -> None:
     if event["type"].endswith(".added"):
         parts = PART_LISTS[EVENTS[event["type"]]]
         part = _OpenPart(parts, event[parts.index], event["part"])
-        item.parts.append(part)
+        item.parts[parts.index, part.index] = part
         item.fields.setdefault(parts.field, []).append(part.fields)
-    elif isinstance(part_or_item := item.owner_of(event), _OpenPart):
-        part_or_item.fields.update(event["part"])
-        item.parts.remove(part_or_item)
+    elif isinstance(closed := item.owner_of(event), _OpenPart):
+        item.join(closed.fields)
+        closed.fields.update(event["part"])
+        del item.parts[closed.list.index, closed.index]
 
 
 def _extend_text(item: _OpenItem, event: Json) -> None:
     fields = item.owner_of(event).fields
     text = _TEXT_OF.get(fields["type"])
     if text is not None:
-        fields[text.field] += event["delta"]
+        item.extend(fields, text.field, event["delta"])
         if "logprobs" in fields:
             fields["logprobs"] += event.get("logprobs", [])
 
@@ -205,12 +246,12 @@ def _extend_command(item: _OpenItem, event: Json) -> None:
     if index == len(commands):
         commands.append("")  # with or without its `added`
     if step == "delta":
-        commands[index] += event["delta"]
+        item.extend(commands, index, event["delta"])
     item.is_text_done = step == "done"
 
 
 def _extend_diff(item: _OpenItem, event: Json) -> None:
-    item.fields["operation"]["diff"] += event.get("delta", "")
+    item.extend(item.fields["operation"], "diff", event.get("delta", ""))
     item.is_text_done = event["type"].endswith(".done")
 
 
@@ -251,6 +292,8 @@ class RecoveredOutput:
 
     @property
     def items(self) -> list[Json]:
+        for each in self._open.values():
+            each.join()
         return [item for _, item in sorted(self._items.items())]
 
     def feed(self, event: Json) -> None:
@@ -276,8 +319,9 @@ class RecoveredOutput:
         """Close the open items; return the events for this, without sequence numbers."""
         events: list[Json] = []
         for index, item in sorted(self._open.items()):
+            item.join()
             position = {"item_id": item.fields.get("id"), "output_index": index}
-            for part in item.parts:
+            for part in item.parts.values():
                 events += _close_part(part, position)
             events += _end_of_text(item, position) + _end_of_operation(item, position)
             item.fields["status"] = "incomplete"

@@ -7,6 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from penstock.stream.checker import StreamChecker
+from penstock.stream.checker.items import Items
+from penstock.stream.checker.names import Names
+from penstock.stream.checker.state import Findings
 from tests.stream import lawful
 from tests.stream.checker.broken_streams import (
     ADDED,
@@ -112,3 +115,13 @@ def test_a_message_names_the_item_and_the_values(change: Callable[[Broken], obje
     change(broken)
     checker = StreamChecker()
     assert [violation.message for event in broken.events for violation in checker.feed(event)] == [message]
+
+
+def test_items_are_ordered_again_only_when_there_are_others() -> None:
+    """Each snapshot asks for them: ordering thousands with every heartbeat would take minutes."""
+    items = Items(Findings(tolerant=False), Names("openresponses"))
+    for index in (1, 0, 2):
+        item = {"type": "message", "id": f"msg_{index}"}
+        items.added({"type": "response.output_item.added", "output_index": index, "item": item})
+        assert items.in_order() is items.in_order()
+    assert [item.index for item in items.in_order()] == [0, 1, 2]

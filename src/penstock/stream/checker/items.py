@@ -51,6 +51,8 @@ class Items:
         self.strict = not findings.tolerant
         self.response_id = ""
         self._all: list[ItemState] = []
+        self._ordered: list[ItemState] = []
+        """The same in the order of their indexes, which is that of their events in a lawful stream."""
         self._findings = findings
         self._report = findings.report
         self._names = names
@@ -61,7 +63,9 @@ class Items:
         self._truncated = ""
 
     def in_order(self) -> list[ItemState]:
-        return sorted(self._all, key=lambda item: item.index)
+        if len(self._ordered) < len(self._all):
+            self._ordered = sorted(self._all, key=lambda item: item.index)
+        return self._ordered
 
     def with_id(self, id: str) -> ItemState | None:
         return self._by_id.get(id)
