@@ -39,7 +39,7 @@ LENGTH = [TEXT, chat_chunk(finish="length")]
 ENDS: dict[str, tuple[Script, str, str, str]] = {
     # a script, and what the verdict says of it: outcome, closer, code
     "completed": (streamed(*said(SECRET_ANSWER)), "completed", "upstream", ""),
-    "length": (streamed(*LENGTH), "incomplete", "upstream", ""),
+    "length": (streamed(*LENGTH), "incomplete", "upstream", "max_output_tokens"),
     "refused": ([answer(400, TELLING)], "refused", "upstream", "invalid_request"),
     "wrong key": ([answer(401, TELLING)], "refused", "upstream", "upstream_unauthorized"),
     "server error": ([answer(500, TELLING)], "refused", "upstream", "server_error"),
@@ -74,7 +74,7 @@ def test_every_end_has_one_verdict(
         assert verdict["bytes_out"] >= len(reply.body)
     if stream and outcome != "refused":
         assert verdict["last_sequence"] == len(reply.events) - 1
-    if code:
+    if code and outcome != "incomplete":
         assert verdict["request_id"] in (reply.last["error"] if reply.events else reply.error)["message"]
     text = str(verdict)
     assert not [secret for secret in PLANTED if secret in text]

@@ -100,6 +100,8 @@ def conclude(verdict: Verdict, response: Response, watch: Stopwatch) -> None:
     verdict.closer = verdict.closer or "upstream"
     if response.error is not None:
         verdict.code = verdict.code or response.error.code
+    elif response.incomplete_details is not None:
+        verdict.code = verdict.code or response.incomplete_details.reason
     if response.usage is not None:
         verdict.input_tokens = response.usage.input_tokens
         verdict.cached_tokens = response.usage.input_tokens_details.cached_tokens
