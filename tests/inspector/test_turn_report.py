@@ -9,12 +9,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from penstock.errors import NetworkError
 from penstock.explain.account import read_account
 from penstock.explain.report import report
 from penstock.store import open_archive
-from penstock.store.ledger import TurnFilter
+from penstock.store.ledger import TurnFilter, TurnRecord
+from penstock.store.records import LOCAL
 from tests.explain.archives import fallback_turn
 from tests.gateway.fake_upstreams import FakeUpstream, answer, paused_upstream
 from tests.gateway.scripts import STOP, text
@@ -165,9 +167,38 @@ def test_the_request_is_before_the_first_time() -> None:
         for store in (True, False):
             id = (await site.ask(stream=True, store=store))["id"]
             turn = await site.get(f"turns/{id}")
-            assert turn["request_at"] == turn["record"]["started_at"]
+            assert turn["request_at"] <= turn["record"]["started_at"]
             assert turn["request_ms"] == pytest.approx((turn["request_at"] - turn["begin"]) * 1000, abs=0.01)
             assert turn["request_ms"] <= 0
+
+    with_site(scenario)
+
+
+def test_times_count_from_the_request_as_the_durations_do() -> None:
+    """The record begins when a turn is prepared: for the first turn of a process, that is much later."""
+    record = TurnRecord(
+        id="resp_a", tenant=LOCAL, started_at=1030.0, ended_at=1032.0, outcome="completed", duration_ms=2500
+    )
+    cases = {1032.0: 1029.5, 1032.6: 1030.0, 1031.0: 1028.5, 900.0: 1030.0, 5000.0: 1030.0}
+
+    async def scenario(site: Site) -> None:
+        for ended_at, request_at in cases.items():
+            each = replace(record, id=f"resp_{ended_at}", ended_at=ended_at)
+            await site.gateway.store.admit(each)
+            site.gateway.store.settle_turn(each)
+            turn = await site.get(f"turns/{each.id}")
+            assert (ended_at, turn["request_at"]) == (ended_at, request_at)
+
+    with_site(scenario)
+
+
+def test_an_upstream_that_reports_an_error_failed_where_it_was_read_last() -> None:
+    async def scenario(site: Site) -> None:
+        id = (await site.ask(input="Answer with 20 words, and fail in the middle.", stream=True))["id"]
+        turn = await site.get(f"turns/{id}")
+        (attempt,) = turn["attempts"]
+        assert attempt["code"] == "server_error"
+        assert attempt["ended_ms"] == turn["reads"]["at_ms"][-1]
 
     with_site(scenario)
 

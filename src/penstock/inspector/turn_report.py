@@ -29,6 +29,7 @@ from penstock.inspector.columns import StreamColumns
 from penstock.inspector.lookup import FoundTurn, find_turn
 from penstock.inspector.missing import missing_parts, why_no_replay
 from penstock.inspector.violations import violations_of_log
+from penstock.store.ledger import TurnRecord
 from penstock.store.records import Trace
 
 
@@ -71,9 +72,10 @@ def turn_report(found: FoundTurn, after: int = -1, exchange: Exchange | None = N
     for event in while_connected(exchange, account.events):
         columns.add(event.sequence, (event.time - begin) * 1000, event.data)
     attempts, reads = _traffic(account.traces, begin)
-    _add_message(attempts, account)
-    if record is not None and not account.is_stored:
-        begin = record.started_at
+    _add_failure(attempts, reads, account)
+    received = _received_at(record) if record is not None else None
+    if received is not None and not account.is_stored:
+        begin = received
     reason = why_no_replay(found)
     return {
         "id": stored.id,
@@ -85,8 +87,8 @@ def turn_report(found: FoundTurn, after: int = -1, exchange: Exchange | None = N
         "has_content": found.is_own and account.is_stored,
         "created_at": float(stored.created_at),
         "begin": begin,
-        "request_at": record.started_at if record is not None else None,
-        "request_ms": round((record.started_at - begin) * 1000, 3) if record is not None else None,
+        "request_at": received,
+        "request_ms": round((received - begin) * 1000, 3) if received is not None else None,
         "end": _end(account),
         "sentence": outcome_sentence(account),
         "sentences": sentences(account),
@@ -118,13 +120,27 @@ def turn_report(found: FoundTurn, after: int = -1, exchange: Exchange | None = N
     }
 
 
-def _add_message(attempts: list[ShownAttempt], account: Account) -> None:
-    """Add the upstream's message to a failed attempt without a trace of the failure: the upstream answered,
-    but with an error, or with something unreadable."""
+def _received_at(record: TurnRecord) -> float:
+    """Return when the request had been received: the durations count from then. The record begins when the
+    request is prepared, which takes long for the first request of a process."""
+    if record.ended_at is None:
+        return record.started_at
+    preparing = record.started_at - (record.ended_at - record.duration_ms / 1000)
+    is_plausible = 0 < preparing * 1000 <= record.duration_ms  # the clock may have been set in between
+    return record.started_at - preparing if is_plausible else record.started_at
+
+
+def _add_failure(attempts: list[ShownAttempt], reads: ReadColumns, account: Account) -> None:
+    """Add what failed to a failed attempt without a trace of the failure: the upstream answered, but with an
+    error, or with something unreadable. Its last words were the failure."""
     error = account.snapshot.error
-    if attempts and error is not None and not attempts[-1].message and account.code not in OWN_CODES:
-        attempts[-1].message = error.message
-        attempts[-1].code = attempts[-1].code or account.code
+    if not attempts or error is None or attempts[-1].message or account.code in OWN_CODES:
+        return
+    attempt = attempts[-1]
+    attempt.message, attempt.code = error.message, attempt.code or account.code
+    if attempt.ended_ms is None:
+        last = reads.at_ms[-1] if reads.attempt and reads.attempt[-1] == len(attempts) - 1 else None
+        attempt.ended_ms = last if last is not None else attempt.answered_ms
 
 
 def _retry_after(account: Account) -> float | None:
