@@ -113,3 +113,50 @@ def test_keys_are_never_in_an_answer() -> None:
             assert TOKENS["anna"].encode() not in caller.body
 
     with_site(scenario, keys=True)
+
+
+def test_no_parameter_of_any_route_shows_another_keys_turns() -> None:
+    async def scenario(site: Site) -> None:
+        first = await site.ask(who="anna", input=SECRET)
+        mine = await site.ask(who="anna", input="more", previous_response_id=first["id"])
+        opened = await site.call("/v1/conversations", who="anna", method="POST", items=[])
+        talk = opened.json["id"]
+        await site.ask(who="anna", input=SECRET, conversation=talk)
+        (newest, *_) = (await site.call("/v1/turns", who="anna")).json["data"]
+        position = f"{newest['started_at'] + 1!r}_{newest['id']}"
+        known = [SECRET, first["id"], mine["id"], talk, newest["request_id"]]
+        queries = (
+            *(f"/v1/turns?{name}={value}" for value in known for name in ("search", "model", "target", "outcome")),
+            *(f"/v1/turns?after={place}" for place in (position, f"9e9_{first['id']}")),
+            *(f"{API}/dashboard?by={by}&search={first['id']}" for by in ("model", "key", "target", "outcome")),
+            *(f"{API}/dashboard?by={by}" for by in ("model", "key", "target", "outcome")),
+            f"{API}/threads",
+            *(f"{API}/threads?after={place}" for place in (position, first["id"])),
+            *(f"{API}/threads/{id}" for id in (first["id"], mine["id"], talk)),
+            *(f"{API}/turns/{id}?events_after=0" for id in (first["id"], mine["id"], newest["id"])),
+            *(f"/v1/usage?by={by}" for by in ("model", "key")),
+        )
+        for query in queries:
+            caller = await site.call(query, who="ben")
+            shown = caller.json
+            echoed = caller.body.count(b"there is no") > 0  # the id that was asked for
+            assert not shown.get("data"), query
+            assert shown.get("totals", {}).get("turns", 0) == 0, query
+            assert echoed or not [each for each in known if each.encode() in caller.body], query
+            assert b"anna" not in caller.body, query
+        for query in ("/v1/turns?key=anna", f"{API}/dashboard?key=anna", "/v1/usage?key=anna"):
+            assert (await site.call(query, who="ben")).status == 403
+
+    with_site(scenario, keys=True)
+
+
+def test_an_administrator_sees_no_titles_and_no_threads_of_others() -> None:
+    async def scenario(site: Site) -> None:
+        first = await site.ask(who="anna", input=SECRET)
+        await site.ask(who="anna", input="more", previous_response_id=first["id"])
+        assert (await site.get("threads", who="root"))["data"] == []
+        assert (await site.get(f"threads/{first['id']}", who="root", status=404))["error"]
+        turn = await site.call(f"{API}/turns/{first['id']}", who="root")
+        assert (turn.json["next"], turn.json["previous_response_id"]) == ([], None)
+
+    with_site(scenario, keys=True)

@@ -46,6 +46,29 @@ def test_web_pages_of_other_origins_are_refused() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in inspector_routes() if path.startswith("inspector/api")])
+@pytest.mark.parametrize("origin_of_page", ["cross-site", "same-site"])
+def test_what_other_pages_embed_is_refused(path: str, origin_of_page: str) -> None:
+    """Browsers send no `Origin` with images and scripts."""
+
+    async def scenario(site: Site) -> None:
+        method = next(iter(inspector_routes()[path]))
+        headers = {"sec-fetch-site": origin_of_page, "sec-fetch-mode": "no-cors"}
+        caller = await site.call("/" + re.sub(r"\{.*?\}", "x", path), method=method, headers=headers)
+        assert (caller.status, caller.error["code"]) == (403, "permission_denied")
+
+    with_site(scenario)
+
+
+@pytest.mark.parametrize("origin_of_page", ["same-origin", "none"])
+def test_the_own_page_may_use_the_api(origin_of_page: str) -> None:
+    async def scenario(site: Site) -> None:
+        caller = await site.call("/inspector/api/session", headers={"sec-fetch-site": origin_of_page})
+        assert caller.status == 200
+
+    with_site(scenario)
+
+
+@pytest.mark.parametrize("path", [path for path in inspector_routes() if path.startswith("inspector/api")])
 def test_unknown_parameters_are_refused(path: str) -> None:
     async def scenario(site: Site) -> None:
         method = next(iter(inspector_routes()[path]))
@@ -75,5 +98,6 @@ def test_errors_are_neither_cached_nor_sniffed(
         assert caller.status == status
         assert caller.headers["x-content-type-options"] == "nosniff"
         assert caller.headers["cache-control"] == "no-store"
+        assert caller.headers["cross-origin-resource-policy"] == "same-origin"
 
     with_site(scenario, keys=True)

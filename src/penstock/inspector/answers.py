@@ -17,7 +17,11 @@ from penstock.protocol.large_json import encode_stepwise
 
 T = TypeVar("T")
 
-HEADERS = (("x-content-type-options", "nosniff"), ("cache-control", "no-store"))
+HEADERS = (
+    ("x-content-type-options", "nosniff"),
+    ("cache-control", "no-store"),
+    ("cross-origin-resource-policy", "same-origin"),
+)
 PIECE = 256 * 1024
 """Bytes of a large answer that are written at once."""
 _LARGEST = 2**53

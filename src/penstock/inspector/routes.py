@@ -16,6 +16,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.routes import Handler, Route, Routes
 from penstock.gateway.settings import ClientKey
+from penstock.inspector.answers import HEADERS
 from penstock.inspector.page_files import show_file, show_start
 
 _HANDLERS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
@@ -36,7 +37,8 @@ _HANDLERS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
 }
 """By path: the method, the module and the name of the handler, and its parameters in the query."""
 
-_ERROR_HEADERS = (("x-content-type-options", "nosniff"), ("cache-control", "no-store"))
+_ELSEWHERE = ("cross-site", "same-site")
+"""What browsers say in `Sec-Fetch-Site` about requests of pages of other origins."""
 
 
 def inspector_routes() -> Routes:
@@ -46,13 +48,14 @@ def inspector_routes() -> Routes:
         **{
             f"inspector/api/{path}": {
                 method: Route(
-                    _unless_off(_checked(names, _imported_later(module, name))), error_headers=_ERROR_HEADERS
+                    _unless_off(_for_this_page(_checked(names, _imported_later(module, name)))),
+                    error_headers=HEADERS,
                 )
             }
             for path, (method, module, name, names) in _HANDLERS.items()
         },
         "inspector/{file...}": {
-            "GET": Route(_unless_off(show_file), is_open=True, error_headers=_ERROR_HEADERS)
+            "GET": Route(_unless_off(show_file), is_open=True, error_headers=HEADERS)
         },
     }
 
@@ -62,6 +65,19 @@ def _unless_off(handler: Handler) -> Handler:
         if not gateway.services.settings.inspector:
             message = "the inspector is switched off: server.inspector is false in this gateway's settings"
             raise RequestRefused(404, "not_found", message, type="not_found")
+        await handler(gateway, exchange, key, **params)
+
+    return handle
+
+
+def _for_this_page(handler: Handler) -> Handler:
+    """Refuse what another page embeds, for example as an image: such requests have no `Origin`. The page could
+    not read the answer, but without keys it could occupy the gateway."""
+
+    async def handle(gateway: Gateway, exchange: Exchange, key: ClientKey | None, **params: Any) -> None:
+        headers = exchange.headers
+        if headers.get("sec-fetch-site") in _ELSEWHERE and "origin" not in headers:
+            raise RequestRefused(403, "permission_denied", "only the inspector's own page may use its API")
         await handler(gateway, exchange, key, **params)
 
     return handle
