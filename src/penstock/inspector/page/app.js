@@ -39,7 +39,7 @@ async function show() {
   };
   const [module, title] = Object.hasOwn(VIEWS, view) ? VIEWS[view] : [null, "Not found"];
   markCurrent(section);
-  document.title = `${id ? `${id} · ` : ""}${title} · Penstock`;
+  document.title = `${id ? `${line(id, 100)} · ` : ""}${title} · Penstock`;
   const isAnother = shown !== `${view}/${id}`;
   shown = `${view}/${id}`;
   if (isAnother) {

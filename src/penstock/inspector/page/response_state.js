@@ -3,6 +3,9 @@
 const ENDS = { "response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed",
   "response.cancelled": "cancelled" };
 
+/** The code of the diagnostic that says that the usage is the gateway's own estimate. */
+const ESTIMATED = "usage_estimated";
+
 /** Indexes come from the stream: a large one must not make a large list. */
 const MOST_ITEMS = 10_000;
 
@@ -11,6 +14,8 @@ export class ResponseState {
   status = "";
   error = null;
   usage = null;
+  /** What the gateway dropped, degraded or repaired. */
+  diagnostics = [];
   items = [];
 
   apply(event) {
@@ -21,6 +26,15 @@ export class ResponseState {
     else if (Object.hasOwn(ENDS, type)) this.#end(response?.status ?? ENDS[type], response?.output);
   }
 
+  get isEstimated() {
+    return this.diagnostics.some((each) => each?.code === ESTIMATED);
+  }
+
+  /** The diagnostics apart from the one that is shown with the numbers. */
+  get noticed() {
+    return this.diagnostics.filter((each) => each && each.code !== ESTIMATED);
+  }
+
   get isOver() {
     return !["", "in_progress", "queued"].includes(this.status);
   }
@@ -29,6 +43,7 @@ export class ResponseState {
     if (typeof response.id === "string") this.id = response.id;
     if (typeof response.status === "string") this.status = response.status;
     if (response.usage) this.usage = response.usage;
+    if (Array.isArray(response.diagnostics)) this.diagnostics = response.diagnostics;
     if (response.error) this.error = response.error;
   }
 

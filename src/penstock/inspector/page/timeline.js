@@ -162,7 +162,7 @@ export class Timeline {
       ...this.#view, scroll: this.box.scrollTop, silences: this.#silences, scale: new Scale(begin, end, this.#view.width),
     };
     const drawn = draw(this.canvas.getContext("2d"), this.model, view, this.#theme);
-    Object.assign(this.canvas.dataset, { ticks: drawn.ticks, rows: drawn.rows, bars: drawn.bars, frames: Number(this.canvas.dataset.frames ?? 0) + 1 });
+    Object.assign(this.canvas.dataset, { ticks: drawn.ticks, rows: drawn.rows, bars: drawn.bars, symbols: drawn.symbols, frames: Number(this.canvas.dataset.frames ?? 0) + 1 });
     this.legend.show(this.model, this.#silences);
     this.#drawSummary();
   }

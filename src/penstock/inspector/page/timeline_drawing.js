@@ -7,6 +7,8 @@ export const AXIS = 24;
 export const ROW = 28;
 const BAR = 16;
 const RIGHT = 14;
+/** Pixels between two symbols of a row: those in between would hide each other. */
+const SPACED = 3;
 
 export function gutter(width) {
   return width < 620 ? 96 : 156;
@@ -42,7 +44,7 @@ export class Scale {
 
 /** Draw a frame. `view`: width, height, scroll, scale, silences, selected and hovered index. Returns what was drawn. */
 export function draw(context, model, view, theme) {
-  const drawn = { ticks: 0, rows: 0, bars: 0 };
+  const drawn = { ticks: 0, rows: 0, bars: 0, symbols: 0 };
   const { width, height, scale } = view;
   context.clearRect(0, 0, width, height);
   context.textBaseline = "middle";
@@ -169,8 +171,14 @@ function drawRow(context, model, row, top, view, theme, drawn) {
   for (const bar of row.bars) drawBar(context, model, row, bar, top, view, theme, drawn);
   drawTicks(context, row, top, view, colour, drawn);
   if (row === model.rows[0]) drawSilenceLabels(context, top, view, theme);
-  for (const time of visible(row.heartbeats, scale)) drawDiamond(context, scale.x(time), top + ROW / 2, theme);
-  for (const mark of row.marks) drawMark(context, scale.x(mark.at), top, mark, theme);
+  for (const time of spaced(row.heartbeats, (at) => at, scale)) {
+    drawDiamond(context, scale.x(time), top + ROW / 2, theme);
+    drawn.symbols += 1;
+  }
+  for (const mark of spaced(row.marks, (each) => each.at, scale)) {
+    drawMark(context, scale.x(mark.at), top, mark, theme);
+    drawn.symbols += 1;
+  }
   context.restore();
   drawLabel(context, row, top, scale, theme, colour);
 }
@@ -279,8 +287,18 @@ function readHeight(sizes, begin, end) {
   return Math.min(BAR, 4 + 2.6 * Math.log10(Math.max(1, sum / 20)));
 }
 
-function visible(times, scale) {
-  return times.slice(lowerBound(times, scale.begin), lowerBound(times, scale.end) + 1);
+/** Return what is visible, without what would be drawn on top of the one before. */
+function spaced(symbols, timeOf, scale) {
+  const begin = scale.begin - 8 * scale.perPixel;
+  const end = scale.end + 8 * scale.perPixel;
+  const last = new Map();
+  return symbols.filter((each) => {
+    const at = timeOf(each);
+    const known = last.get(each.kind);
+    if (at < begin || at > end || (known !== undefined && Math.abs(at - known) < SPACED * scale.perPixel)) return false;
+    last.set(each.kind, at);
+    return true;
+  });
 }
 
 function drawDiamond(context, x, y, theme) {

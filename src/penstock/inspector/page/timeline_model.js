@@ -42,6 +42,7 @@ export class TimelineModel {
     this.isTimed = turn.timed !== false;
     this.isRunning = Boolean(turn.is_running);
     this.types = [...(turn.events?.types ?? [])];
+    this.typeNumbers = new Map(this.types.map((name, index) => [name, index]));
     this.at = [];
     this.type = [];
     this.lane = [];
@@ -174,8 +175,10 @@ export class TimelineModel {
   }
 
   #typeNumber(name) {
-    const found = this.types.indexOf(name);
-    return found >= 0 ? found : this.types.push(name) - 1;
+    const found = this.typeNumbers.get(name);
+    if (found !== undefined) return found;
+    this.typeNumbers.set(name, this.types.length);
+    return this.types.push(name) - 1;
   }
 
   #add(sequence, at, type, lane, size) {

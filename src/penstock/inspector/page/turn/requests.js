@@ -52,9 +52,9 @@ function sides(content, sent, differences) {
     differences ? differenceTable(differences) : null,
     h("div", { class: "sides" },
       side([
-        "Client → gateway ", h("small", { class: "muted" }, "as the gateway understood it"),
+        "Client → gateway", h("small", { class: "muted" }, "as the gateway understood it"),
       ], "The request of the client", content.request ? wholeRequest(content) : null, "The client’s request was not kept.", marks.client),
-      side(sent ? `Gateway → ${line(sent.target, 60)} (${line(sent.dialect || "same format", 30)})` : "Gateway → upstream", "The request to the upstream",
+      side(sent ? [`Gateway → ${line(sent.target, 60)}`, h("small", { class: "muted" }, line(sent.dialect || "same format", 30))] : "Gateway → upstream", "The request to the upstream",
         sent?.body ?? null, sent?.note || "No request to an upstream was kept.", marks.upstream, sent?.headers)),
   ];
 }

@@ -38,6 +38,7 @@ export async function show(main, { query, signal }) {
 class Playground {
   #turns = [];
   #previous = "";
+  #isAtEnd = true;
 
   constructor(picker) {
     this.picker = picker;
@@ -75,18 +76,19 @@ class Playground {
   /** While an answer grows, its end stays visible, unless the user has scrolled away from it. */
   #follow() {
     const page = document.scrollingElement;
-    let isAtEnd = true;
+    this.#isAtEnd = true;
     addEventListener("scroll", () => {
-      isAtEnd = page.scrollTop + page.clientHeight >= page.scrollHeight - 80;
+      this.#isAtEnd = page.scrollTop + page.clientHeight >= page.scrollHeight - 80;
     }, { signal: this.signal, passive: true });
     this.growth = new ResizeObserver(() => {
-      if (isAtEnd && this.form.isRunning) page.scrollTop = page.scrollHeight;
+      if (this.#isAtEnd && this.form.isRunning) page.scrollTop = page.scrollHeight;
     });
     this.growth.observe(this.list);
   }
 
   clear() {
     this.#abandon();
+    this.form.forget();
     this.#previous = "";
     replace(this.list);
     replace(this.earlier);
@@ -150,6 +152,8 @@ class Playground {
         : h("button", { type: "button", class: "small", onclick: () => this.#again(turn) }, "Send again")));
     this.#ask(turn.openCalls, turn.calls);
     this.#drawStream(turn);
+    // How it ended is the last line, which the form must not cover.
+    if (this.#isAtEnd && !this.signal.aborted) document.scrollingElement.scrollTop = document.scrollingElement.scrollHeight;
   }
 
   /** Send the same request once more, in the place of the turn that failed. */

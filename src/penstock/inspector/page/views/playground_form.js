@@ -11,6 +11,8 @@ const MOST_IMAGE_BYTES = 10_000_000;
 
 export class PlaygroundForm {
   #images = [];
+  /** The settings that came with a suggested prompt. */
+  #filled = "";
 
   /** `onSend(values)`: the form is valid; `onStop()`: the running turn is to be cancelled. */
   constructor({ picker, onSend, onStop }) {
@@ -135,6 +137,16 @@ export class PlaygroundForm {
     this.effort.value = effort;
     this.#showSchema();
     this.#count();
+    this.#filled = this.#chosen();
+  }
+
+  #chosen() {
+    return JSON.stringify([this.tools.value, this.format.value, this.schema.value, this.effort.value]);
+  }
+
+  /** Forget the settings of a suggested prompt, unless they were changed since then. */
+  forget() {
+    if (this.#filled === this.#chosen()) this.fill({ text: this.text.value });
   }
 
   setRunning(isRunning) {

@@ -3,6 +3,7 @@
 import { ApiError, api } from "../api.js";
 import { announce, h, imageUrl, replace } from "../dom.js";
 import { duration, number, status } from "../format.js";
+import { estimated } from "../records.js";
 import { ResponseState, openCalls } from "../response_state.js";
 import { to } from "../route.js";
 import { StreamPanel } from "../stream_panel.js";
@@ -111,19 +112,28 @@ export class PlaygroundTurn {
 
   #drawFoot() {
     const { label, mark, tone } = status(this.outcome);
-    const { usage } = this.state;
+    const { usage, isEstimated } = this.state;
+    const tokens = (count) => estimated(number(count), isEstimated);
     this.clock = h("span", { class: "muted" }, this.#clock());
     replace(this.foot,
       h("div", { class: "turn-facts" },
         h("span", { class: `badge is-${tone}` }, h("span", { "aria-hidden": "true" }, mark), label), this.clock,
         usage ? h("span", { class: "muted" },
-          `${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`) : null,
+          `${tokens(usage.input_tokens)} tokens in, ${tokens(usage.output_tokens)} out`) : null,
         this.id ? h("a", { href: to("turns", this.id) }, "Open the turn") : null,
         this.id && !this.isRunning
           ? h("a", { href: to("playground", "", "", { turn: this.id }), class: "branch-link",
             title: "Begin a branch after this turn" },
           "Continue from here") : null),
-      this.isRunning ? null : this.#reason());
+      this.isRunning ? null : this.#noticed(), this.isRunning ? null : this.#reason());
+  }
+
+  /** What the gateway could not pass on as it was. */
+  #noticed() {
+    const { noticed } = this.state;
+    if (!noticed.length) return null;
+    return h("ul", { class: "turn-noticed", "aria-label": "Diagnostics" }, noticed.slice(0, 20).map((each) => h("li", null,
+      h("code", null, marked(line(String(each.code ?? ""), 60))), " ", marked(line(String(each.message ?? ""), 300)))));
   }
 
   #reason() {

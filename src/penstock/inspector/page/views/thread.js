@@ -107,8 +107,17 @@ function element(row, columns, isCurrent) {
 
 /** The items in a few lines: what was said, which tools were called. */
 function said(items, side) {
-  const lines = (items ?? []).map(summary).filter(Boolean).slice(0, 6);
+  const lines = (items ?? []).map(summaryOf).filter(Boolean).slice(0, 6);
   return lines.length ? h("div", { class: `said is-${side}` }, lines) : null;
+}
+
+/** Upstreams and clients may send items of any form: one that cannot be read does not hide the others. */
+function summaryOf(item) {
+  try {
+    return summary(item);
+  } catch {
+    return h("p", { class: "muted" }, "(not an item as the API describes it)");
+  }
 }
 
 function summary(item) {
@@ -123,7 +132,8 @@ function summary(item) {
     return h("p", { class: "muted" }, "tool result: ",
       marked(line(typeof item.output === "string" ? item.output : JSON.stringify(item.output), 120)));
   }
-  const given = item.arguments ?? item.input ?? "";
+  const value = item.arguments ?? item.input ?? item.action ?? "";
+  const given = typeof value === "string" ? value : JSON.stringify(value);
   return h("p", null, "calls ", h("code", null, marked(line(item.name ?? item.type ?? "", 80))), " ",
     h("span", { class: "muted" }, marked(line(given, 120))));
 }

@@ -6,7 +6,7 @@ import { pause } from "../feed.js";
 import { duration } from "../format.js";
 import { to } from "../route.js";
 import { gatewayNow } from "../session.js";
-import { parsed } from "../text.js";
+import { line, parsed } from "../text.js";
 import { Timeline } from "../timeline.js";
 import { TERMINAL } from "../timeline_model.js";
 import { actions } from "../turn/actions.js";
@@ -48,7 +48,7 @@ function notAboutReplay(turn) {
 
 function notToBeFound(id) {
   return notice("There is no such turn",
-    h("p", null, "The gateway has no turn with the id ", h("code", null, id), ", or it belongs to another key. Turns are deleted when they expire."),
+    h("p", null, "The gateway has no turn with the id ", h("code", null, line(id, 100)), ", or it belongs to another key. Turns are deleted when they expire."),
     h("p", null, h("a", { class: "button", href: to("turns") }, "All turns")));
 }
 

@@ -13,6 +13,8 @@ import { line } from "../text.js";
 import { verdictWords } from "../verdict_words.js";
 
 const LIMIT = 50;
+/** Rows, and new turns that wait: of a page that is open for days, only the newest ones are kept. */
+const MOST_ROWS = 150;
 const OUTCOMES = ["running", "completed", "incomplete", "failed", "refused", "cancelled"];
 const PERIODS = [["", "any time"], ["3600", "last hour"], ["86400", "last 24 hours"], ["604800", "last 7 days"]];
 const FILTERS = ["search", "outcome", "model", "target", "key", "period"];
@@ -54,8 +56,13 @@ class TurnList {
   #before = [];
   #next = null;
   #loading = 0;
+  #isLoading = false;
   #frame = 0;
   #changes = new Map();
+  /** Turns that have changed while the list is being loaded: the answer may be older than they are. */
+  #meanwhile = new Map();
+  /** More new turns than are kept one by one. */
+  #isBehind = false;
 
   constructor(main, query, signal) {
     this.main = main;
@@ -82,6 +89,9 @@ class TurnList {
 
   async load({ isQuiet = false } = {}) {
     const number = (this.#loading += 1);
+    this.#isLoading = true;
+    this.#isBehind = false;
+    this.#meanwhile.clear();
     if (!isQuiet) this.table.setAttribute("aria-busy", "true");
     try {
       const page = await api.get("v1/turns", this.#query(), this.signal);
@@ -89,6 +99,8 @@ class TurnList {
       this.#next = page.next;
       this.#waiting.clear();
       this.#drawRows(page.data);
+      for (const turn of this.#meanwhile.values()) this.#apply(turn);
+      this.#drawWaiting();
       if (!isQuiet) announce(page.data.length ? `${counted(page.data.length, "turn")} shown` : "No turns found");
     } catch (error) {
       if (this.signal.aborted || number !== this.#loading) return;
@@ -96,33 +108,58 @@ class TurnList {
       this.#rows.clear();
       replace(this.place, errorNotice(error, () => this.load()));
     } finally {
-      this.table.removeAttribute("aria-busy");
+      if (number === this.#loading) {
+        this.#isLoading = false;
+        this.#meanwhile.clear();
+        this.table.removeAttribute("aria-busy");
+      }
     }
   }
 
   /** A turn has started, changed or ended. Rows change where they are; new ones never move what is being read. */
   changed(turn) {
-    this.#changes.set(turn.id, turn);
+    if (this.#isLoading) this.#keep(this.#meanwhile, turn);
+    this.#keep(this.#changes, turn);
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
       const changes = [...this.#changes.values()];
       this.#changes.clear();
       for (const each of changes) this.#apply(each);
       this.#drawWaiting();
+      if (this.#isBehind && !this.after && this.#mayInsert()) this.load({ isQuiet: true });
     });
+  }
+
+  /** Keep the newest turns, and all that are in the list. */
+  #keep(turns, turn) {
+    turns.set(turn.id, turn);
+    if (turns.size <= MOST_ROWS) return;
+    for (const id of turns.keys()) {
+      if (this.#rows.has(id)) continue;
+      turns.delete(id);
+      this.#isBehind = true;
+      return;
+    }
   }
 
   #apply(turn) {
     const known = this.#rows.get(turn.id);
     if (known) {
+      if (known.turn.ended_at !== null && turn.ended_at === null) return; // the list was newer
       const isEnd = known.turn.ended_at === null && turn.ended_at !== null;
       this.#fill(known, turn);
       if (isEnd) announce(`Turn of ${line(turn.model, 40)} ${turn.outcome}`);
       return;
     }
-    if (this.after || !this.#matches(turn)) return;
-    this.#waiting.set(turn.id, turn);
+    if (this.after || !this.#matches(turn) || this.#isFurtherDown(turn)) return;
+    this.#keep(this.#waiting, turn);
     if (this.#mayInsert()) this.insertWaiting();
+  }
+
+  /** A turn that has run for long is not new when it ends. */
+  #isFurtherDown(turn) {
+    const last = this.#rows.get(this.body.lastElementChild?.dataset.id);
+    return this.#next !== null && last !== undefined && isOlder(turn, last.turn);
   }
 
   #mayInsert() {
@@ -143,16 +180,17 @@ class TurnList {
     const turns = [...this.#waiting.values()].sort((a, b) => a.started_at - b.started_at);
     this.#waiting.clear();
     if (!turns.length) return;
-    if (!this.#rows.size) {
+    if (!this.#rows.size || this.#isBehind) {
       this.load({ isQuiet: true });
       return;
     }
     for (const turn of turns) {
+      const below = [...this.body.children].find((each) => isOlder(this.#rows.get(each.dataset.id).turn, turn));
       const row = this.#row(turn);
       row.element.classList.add("is-new");
-      this.body.prepend(row.element);
+      this.body.insertBefore(row.element, below ?? null);
     }
-    while (this.#rows.size > 3 * LIMIT) this.#dropLast();
+    while (this.#rows.size > MOST_ROWS) this.#dropLast();
     this.#drawWaiting();
   }
 
@@ -277,15 +315,16 @@ class TurnList {
 
   #drawWaiting() {
     const count = this.#waiting.size;
-    if (count && this.more.firstChild?.dataset?.count === String(count)) return;
+    const label = this.#isBehind ? `Show more than ${counted(MOST_ROWS, "new turn")}` : `Show ${counted(count, "new turn")}`;
+    if (count && this.more.firstChild?.textContent === label) return;
     replace(this.more, count ? h("button", {
-      type: "button", class: "small primary", "data-count": count,
+      type: "button", class: "small primary",
       onclick: () => {
         scrollTo({ top: 0 });
         this.insertWaiting();
         this.body.querySelector("a")?.focus({ preventScroll: true });
       },
-    }, `Show ${counted(count, "new turn")}`) : null);
+    }, label) : null);
   }
 
   #drawPages() {
@@ -302,7 +341,7 @@ class TurnList {
   }
 
   drawState(state) {
-    const words = { live: "live", waiting: "connection lost, trying again", off: "not live" };
+    const words = { live: "live", waiting: "connection lost, trying again", paused: "paused", off: "not live" };
     this.state.dataset.state = state;
     this.state.textContent = words[state];
   }
@@ -370,4 +409,9 @@ function part(turn, name, word) {
 
 function two(first, second) {
   return [first ? h("span", null, first) : null, second ? h("small", null, second) : null];
+}
+
+/** The order of the list: newest first, and of two that started together, the one with the greater id. */
+function isOlder(one, other) {
+  return one.started_at < other.started_at || (one.started_at === other.started_at && one.id < other.id);
 }
