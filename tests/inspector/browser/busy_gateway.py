@@ -6,21 +6,23 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from penstock.store.ledger import TurnRecord
+from penstock.store.ledger import TurnFilter, TurnRecord
 from penstock.store.sqlite.store import open_sqlite_store
 
 
-def fill_ledger(folder: Path) -> None:
-    """Write the turns into the store of the gateway that will be started in this folder."""
+def fill_ledger(folder: Path, records: Callable[[], Iterable[TurnRecord]] | None = None) -> None:
+    """Write turns into the store of the gateway that will be started in this folder."""
 
     async def fill() -> None:
         store = await open_sqlite_store(folder / "store.sqlite")
-        for record in month_of_turns():
+        for number, record in enumerate((records or month_of_turns)()):
             store.settle_turn(record)
+            if number % 1000 == 0:
+                await store.turns(TurnFilter(), limit=1)  # now they are in the file
         await store.aclose()
 
     with ThreadPoolExecutor() as pool:  # this thread runs Playwright's event loop
@@ -65,3 +67,26 @@ def month_of_turns() -> Iterator[TurnRecord]:
                 reasoning_tokens=output * chance.randint(0, 6) // 10,
                 cost=None if price is None else price * (tokens + 5 * output) / 1e6,
             )
+
+
+def many_turns(count: int) -> Iterator[TurnRecord]:
+    """Yield turns of the last days, oldest first. One of a thousand is of the model `rare`."""
+    now = time.time()
+    for number in range(count):
+        yield TurnRecord(
+            id=f"resp_{number:06}",
+            tenant="local",
+            started_at=now - 10.0 * (count - number),
+            ended_at=now - 10.0 * (count - number) + 1,
+            user_agent="openai-python/3.49.0",
+            request_id=f"req_{number:06}",
+            model="rare" if number % 1000 == 0 else f"model-{number % 7}",
+            target="chat",
+            outcome="failed" if number % 50 == 0 else "completed",
+            code="upstream_timeout" if number % 50 == 0 else "",
+            duration_ms=1000,
+            first_output_ms=100,
+            input_tokens=10,
+            output_tokens=20,
+            cost=0.001,
+        )

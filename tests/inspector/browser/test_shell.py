@@ -88,3 +88,18 @@ def test_leaving_a_view_stops_what_it_follows(visit: Visits) -> None:
     with page.expect_event("requestfailed", lambda request: "/feed" in request.url):
         page.evaluate("location.hash = '#/nonsense'")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+
+
+def test_the_links_of_the_navigation_do_not_move(visit: Visits) -> None:
+    page = visit().go("#/turns", view="turns")
+    places = "[...document.querySelectorAll('header nav a')].map((link) => link.getBoundingClientRect().left)"
+    before = page.evaluate(places)
+    page.get_by_role("link", name="Conversations").click()
+    expect(page.locator('main[data-ready="threads"]')).to_be_attached()
+    assert page.evaluate(places) == before
+
+
+def test_an_address_cannot_write_into_the_title(visit: Visits) -> None:
+    page = visit().go("#/turns/%E2%80%AEevil", view="turn")
+    assert "\u202e" not in page.title()
+    assert "\u202e" not in page.locator("main").inner_text()

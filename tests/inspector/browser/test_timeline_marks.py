@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +108,31 @@ def test_a_phone_gets_no_hint_about_keys_and_wheels(visit: Visits, broken: Reply
     page = visit(size=PHONE).go(f"#/turns/{broken.last['id']}", view="turn")
     expect(page.locator(".timeline-legend")).to_be_visible()
     expect(page.get_by_text("Ctrl and wheel")).to_be_hidden()
+
+
+def test_symbols_that_would_hide_each_other_are_drawn_once(visit: Visits, tmp_path: Path) -> None:
+    """Thousands of heartbeats, failures and kinds of events, as no real stream has."""
+    count = 20_000
+    lines = [json.dumps({"type": "response.in_progress", "sequence_number": at}) for at in range(count)]
+    lines += [json.dumps({"type": "response.failed", "sequence_number": count + at}) for at in range(count)]
+    lines += [json.dumps({"type": f"response.kind_{at}"}) for at in range(count)]
+    file = tmp_path / "many.ndjson"
+    file.write_text("\n".join(lines))
+    page = visit().go("#/check", view="check")
+    page.locator("#check-file").set_input_files(file)
+    expect(page.locator(".timeline-bar")).to_contain_text("events by position")
+    canvas = page.locator(".timeline canvas")
+    expect(canvas).to_have_attribute("data-symbols", re.compile("[1-9]"))
+    width = page.locator(".timeline-box").evaluate("(box) => box.clientWidth")
+    assert int(canvas.get_attribute("data-symbols") or 0) <= width
+
+
+def test_events_of_a_phone_have_one_line_each(visit: Visits, broken: Reply) -> None:
+    page = visit(size=PHONE).go(f"#/turns/{broken.last['id']}", view="turn")
+    rows = page.get_by_role("listbox", name="Events").get_by_role("option")
+    expect(rows.filter(has_text="upstream_truncated").first).to_be_attached()
+    overlaps = rows.evaluate_all(
+        """(rows) => rows.filter((row) => [...row.children].some((cell) => cell.getClientRects().length
+            && Math.abs(cell.getBoundingClientRect().top - row.getBoundingClientRect().top) > 12))"""
+    )
+    assert overlaps == []

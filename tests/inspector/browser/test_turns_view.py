@@ -33,7 +33,7 @@ def test_the_list_shows_every_turn_with_its_outcome(visit: Visits) -> None:
     expect(rows).to_have_count(5)
     expect(rows.nth(0)).to_contain_text("incomplete")
     expect(rows.nth(1)).to_contain_text("refused")
-    expect(rows.nth(0)).to_contain_text("ended early by the upstream")
+    expect(rows.nth(0)).to_contain_text("the output token limit was reached")
     expect(rows.nth(2)).to_contain_text("the upstream stopped without an end")
     expect(rows.nth(2)).to_contain_text("upstream_truncated")
     expect(rows.nth(3)).to_contain_text("the upstream’s rate limit was reached")
