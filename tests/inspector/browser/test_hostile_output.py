@@ -144,3 +144,65 @@ def test_an_event_of_ten_megabytes_opens(visit: Visits, large: str) -> None:
     page.keyboard.press("Enter")
     expect(page.locator(".event-json .json")).to_contain_text("response.completed", timeout=20_000)
     assert elements(page) == []
+
+
+VIEWS = {
+    "#/turns?search=%3Cimg": "turns",
+    "#/threads": "threads",
+    "#/dashboard?range=1h": "dashboard",
+    "#/dashboard?range=24h&by=target": "dashboard",
+    "#/setup": "setup",
+    "#/turns/%3Cimg%20src=x%3E": "turn",
+    "#/threads/%3Cscript%3E": "threads",
+    "#/rules/%3Cscript%3Ealert(1)%3C%2Fscript%3E": "rules",
+    "#/%3Cimg%20src=x%20onerror=alert(1)%3E": "",
+}
+
+
+@pytest.fixture(scope="module")
+def failed(site: Running, upstream: ScriptedUpstream, hostile: Reply) -> tuple[str, str]:
+    """Return a turn whose upstream fails with a hostile message and code, and one that continues a turn."""
+    error: Json = {"error": {"message": f"{HTML} {CONTROLS} {MARKDOWN}", "code": HTML, "type": CONTROLS}}
+    script = streamed(chunk({"content": HOSTILE}), error)
+    broken = site.stream(upstream.play("<script>alert(8)</script>", script), HOSTILE)
+    more = streamed(chunk({"content": HOSTILE}), chunk(finish="stop"), USAGE)
+    model = upstream.play("<svg onload=alert(9)>", more)
+    output = {"type": "function_call_output", "call_id": "call_<b>1", "output": HOSTILE}
+    body = {"model": model, "input": [output], "previous_response_id": hostile.last["id"], "store": True}
+    return broken.last["id"], site.ask(body).json["id"]
+
+
+def clean(page: Page) -> None:
+    shown = page.locator("body").inner_text() + page.title()
+    assert [each for each in "\x1b\x00\x07\u202e\u200b\u2066" if each in shown] == []
+    names = page.evaluate(
+        "[...document.querySelectorAll('[title], [aria-label], option')]"
+        ".map((each) => `${each.title} ${each.ariaLabel} ${each.text}`).join()"
+    )
+    assert [each for each in "\x1b\x00\x07\u202e\u2066" if each in names] == []
+
+
+@pytest.mark.parametrize("place", VIEWS)
+def test_names_and_addresses_are_text_in_every_view(
+    visit: Visits, failed: tuple[str, str], place: str
+) -> None:
+    tab = visit()
+    page = tab.go(place)
+    expect(page.locator("main[data-ready]")).to_be_attached()
+    markup = [each for each in elements(page) if not each.startswith("<svg")]  # charts
+    assert markup == []
+    clean(page)
+
+
+def test_a_hostile_failure_and_a_hostile_thread_are_text(visit: Visits, failed: tuple[str, str]) -> None:
+    broken, continued = failed
+    tab = visit()
+    page = tab.go(f"#/turns/{broken}", view="turn")
+    expect(page.locator(".upstream-words")).to_contain_text("<img src=")
+    assert elements(page) == []
+    clean(page)
+    page = tab.go(f"#/threads/{continued}", view="threads")
+    expect(page.locator(".thread-turn")).to_have_count(2)
+    expect(page.locator(".thread")).to_contain_text("tool result: <img src=")
+    assert [each for each in elements(page) if not each.startswith('<svg class="rail"')] == []
+    clean(page)

@@ -229,6 +229,35 @@ def test_a_refused_request_says_why_and_can_be_sent_again(visit: Visits) -> None
     assert "previous_response_id" not in (request.value.post_data or "")
 
 
+def test_what_the_gateway_dropped_and_estimated_is_said(visit: Visits) -> None:
+    page = visit(size=(1280, 900)).go("#/playground", view="playground")
+    page.get_by_text("Instructions and tools").click()
+    page.get_by_label("Tools").fill('[{"type": "nonsense"}]')
+    sent(page, "Break off.")
+    ended(page, "failed")
+    expect(page.get_by_role("list", name="Diagnostics")).to_contain_text("tool_dropped")
+    expect(page.locator(".turn-facts")).to_contain_text("~62 out")
+    link = page.get_by_role("link", name="See who ended this stream, and why")
+    expect(link).to_be_in_viewport()
+    link.click(timeout=5_000)  # the form does not cover it
+    expect(page.locator('[data-fact="Output"]')).to_contain_text("~62")
+
+
+def test_a_new_conversation_forgets_the_settings_of_a_suggested_prompt(visit: Visits) -> None:
+    page = visit().go("#/playground", view="playground")
+    page.get_by_role("button", name="Answers in JSON").click()
+    ended(page, "completed")
+    page.get_by_role("button", name="New conversation").click()
+    assert "text" not in sent(page, "Hello!")
+    ended(page, "completed")
+    page.get_by_role("button", name="New conversation").click()
+    page.get_by_role("button", name="Calls a tool").click()
+    expect(page.get_by_role("button", name="Return and continue")).to_be_visible()
+    page.get_by_label("Effort").select_option("low")
+    page.get_by_role("button", name="New conversation").click()
+    assert sent(page, "Hello!")["tools"][0]["name"] == "get_weather"  # the user has changed the settings
+
+
 def test_hostile_output_is_text(visit: Visits) -> None:
     tab = visit()
     page = tab.go("#/playground", view="playground")
