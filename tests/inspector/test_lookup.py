@@ -126,9 +126,16 @@ def test_no_parameter_of_any_route_shows_another_keys_turns() -> None:
         position = f"{newest['started_at'] + 1!r}_{newest['id']}"
         known = [SECRET, first["id"], mine["id"], talk, newest["request_id"]]
         queries = (
-            *(f"/v1/turns?{name}={value}" for value in known for name in ("search", "model", "target", "outcome")),
+            *(
+                f"/v1/turns?{name}={value}"
+                for value in known
+                for name in ("search", "model", "target", "outcome")
+            ),
             *(f"/v1/turns?after={place}" for place in (position, f"9e9_{first['id']}")),
-            *(f"{API}/dashboard?by={by}&search={first['id']}" for by in ("model", "key", "target", "outcome")),
+            *(
+                f"{API}/dashboard?by={by}&search={first['id']}"
+                for by in ("model", "key", "target", "outcome")
+            ),
             *(f"{API}/dashboard?by={by}" for by in ("model", "key", "target", "outcome")),
             f"{API}/threads",
             *(f"{API}/threads?after={place}" for place in (position, first["id"])),

@@ -54,9 +54,7 @@ def inspector_routes() -> Routes:
             }
             for path, (method, module, name, names) in _HANDLERS.items()
         },
-        "inspector/{file...}": {
-            "GET": Route(_unless_off(show_file), is_open=True, error_headers=HEADERS)
-        },
+        "inspector/{file...}": {"GET": Route(_unless_off(show_file), is_open=True, error_headers=HEADERS)},
     }
 
 
@@ -71,8 +69,8 @@ def _unless_off(handler: Handler) -> Handler:
 
 
 def _for_this_page(handler: Handler) -> Handler:
-    """Refuse what another page embeds, for example as an image: such requests have no `Origin`. The page could
-    not read the answer, but without keys it could occupy the gateway."""
+    """Refuse what another page embeds, for example as an image: such requests have no `Origin`. That page
+    could not read the answer, but without keys it could occupy the gateway."""
 
     async def handle(gateway: Gateway, exchange: Exchange, key: ClientKey | None, **params: Any) -> None:
         headers = exchange.headers

@@ -146,6 +146,23 @@ def test_an_event_of_ten_megabytes_opens(visit: Visits, large: str) -> None:
     assert elements(page) == []
 
 
+@pytest.fixture(scope="module")
+def delta(site: Running, upstream: ScriptedUpstream) -> str:
+    """Return a turn of which one delta has 10 MB."""
+    text = "<b>\u202e wide" * (MEGABYTES * 1_000_000 // 11)
+    script = streamed(chunk({"content": text}), chunk(finish="stop"), USAGE)
+    return run_large(site, upstream.play("one delta", script), "Write 10 MB at once.")[0]
+
+
+def test_a_delta_of_ten_megabytes_opens(visit: Visits, delta: str) -> None:
+    page = visit().go(f"#/turns/{delta}", view="turn")
+    page.get_by_role("option").filter(has_text="output_text.delta").click()
+    expect(page.locator(".event-json .json")).to_contain_text("delta: ")
+    assert page.locator(".event-json").evaluate("(each) => each.textContent.length") < 30_000
+    expect(page.locator(".item.is-message .prose")).to_contain_text("<b>")
+    assert elements(page) == []
+
+
 VIEWS = {
     "#/turns?search=%3Cimg": "turns",
     "#/threads": "threads",
@@ -182,10 +199,9 @@ def clean(page: Page) -> None:
     assert [each for each in "\x1b\x00\x07\u202e\u2066" if each in names] == []
 
 
+@pytest.mark.usefixtures("failed")
 @pytest.mark.parametrize("place", VIEWS)
-def test_names_and_addresses_are_text_in_every_view(
-    visit: Visits, failed: tuple[str, str], place: str
-) -> None:
+def test_names_and_addresses_are_text_in_every_view(visit: Visits, place: str) -> None:
     tab = visit()
     page = tab.go(place)
     expect(page.locator("main[data-ready]")).to_be_attached()

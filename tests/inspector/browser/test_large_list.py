@@ -1,4 +1,4 @@
-"""The list of a gateway with 100,000 turns: pages, filters, search and live turns, in a page that stays small."""
+"""The list of a gateway with 100,000 turns: pages, filters, search and live turns; the page stays small."""
 
 from __future__ import annotations
 

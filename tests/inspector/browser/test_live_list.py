@@ -1,15 +1,16 @@
-"""The list of turns and its feed: nothing is missed between them, and a page that is open for days stays small."""
+"""The list of turns and its feed: nothing is missed in between, and a page that stays open stays small."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.gateway.running import Running
+from tests.gateway.running import Running, gateway
 from tests.inspector.browser.conftest import Visits
 from tests.inspector.browser.visitors import Visit
 
@@ -121,9 +122,7 @@ def test_very_many_new_turns_are_loaded_and_not_inserted_one_by_one(visit: Visit
 
 def test_turns_that_wait_for_a_reader_are_bounded(visit: Visits, site: Running) -> None:
     tab = visit()
-    tab.page.add_init_script(
-        "Object.defineProperty(window, 'scrollY', { get: () => 500 });"
-    )
+    tab.page.add_init_script("Object.defineProperty(window, 'scrollY', { get: () => 500 });")
     feed = FakeFeed(tab, [like(records(site)[0], number) for number in range(400)])
     page = tab.go("#/turns", view="turns")
     page.get_by_role("button", name=f"Show more than {MOST_ROWS} new turns").click()
@@ -153,3 +152,20 @@ def test_a_page_that_nobody_sees_gives_its_connection_back(visit: Visits, site: 
     page.evaluate(leave, False)
     expect(state).to_have_text("live")
     expect(rows(page).first).to_contain_text("unseen 1")
+
+
+def test_a_page_goes_on_after_a_restart_of_the_gateway(visit: Visits, tmp_path: Path) -> None:
+    with gateway(tmp_path) as first:
+        port = first.address.port
+        first.whole("demo", "Say nothing.", headers={"user-agent": "before/1"})
+        page = visit(gateway=first).go("#/turns", view="turns")
+        state = page.locator(".feed-state")
+        expect(state).to_have_text("live")
+        first.stop()
+        expect(state).to_contain_text("connection lost")
+        expect(rows(page)).to_have_count(1)  # what was there is still shown
+    with gateway(tmp_path, "--port", str(port)) as second:
+        second.whole("demo", "Say nothing.", headers={"user-agent": "after/1"})
+        expect(state).to_have_text("live")
+        expect(rows(page)).to_have_count(2)
+        expect(rows(page).first).to_contain_text("after 1")
