@@ -3,14 +3,12 @@
 import { api } from "../api.js";
 import { announce, code, errorNotice, h, replace, skeleton } from "../dom.js";
 import { follow } from "../feed.js";
-import { NOTHING, counted, fullTime, shortId, time } from "../format.js";
-import {
-  clientText, costText, durationText, firstOutput, statusBadge, targetText, tokenTitle, tokens,
-} from "../records.js";
+import { NOTHING, counted } from "../format.js";
+import { durationText, tokenTitle } from "../records.js";
 import { setQuery, to } from "../route.js";
 import { gatewayNow, session } from "../session.js";
 import { line } from "../text.js";
-import { verdictWords } from "../verdict_words.js";
+import { COLUMNS, DURATION, INPUT, LINK, OUTPUT } from "./turns_columns.js";
 
 const LIMIT = 50;
 /** Rows, and new turns that wait: of a page that is open for days, only the newest ones are kept. */
@@ -18,20 +16,6 @@ const MOST_ROWS = 150;
 const OUTCOMES = ["running", "completed", "incomplete", "failed", "refused", "cancelled"];
 const PERIODS = [["", "any time"], ["3600", "last hour"], ["86400", "last 24 hours"], ["604800", "last 7 days"]];
 const FILTERS = ["search", "outcome", "model", "target", "key", "period"];
-
-/** Name, class and content of each column. */
-const COLUMNS = [
-  ["Status", "", (turn) => statusBadge(turn.ended_at === null ? "running" : turn.outcome)],
-  ["Turn", "", (turn) => turnLink(turn)],
-  ["Model", "", (turn) => two(line(turn.model || "none", 60), targetText(turn))],
-  ["Client", "", (turn) => two(clientText(turn), session.current?.needs_key ? line(turn.tenant, 40) : "")],
-  ["Input", "number", (turn) => two(tokens(turn, "input_tokens"), part(turn, "cached_tokens", "cached")), "Input tokens"],
-  ["Output", "number", (turn) => two(tokens(turn, "output_tokens"), part(turn, "reasoning_tokens", "reasoning")), "Output tokens"],
-  ["Cost", "number", costText],
-  ["First output", "number", firstOutput, "Time to the first output"],
-  ["Duration", "number", (turn) => durationText(turn, gatewayNow())],
-  ["Verdict", "verdict", (turn) => two(...verdictWords(turn))],
-];
 
 export async function show(main, { query, signal }) {
   const view = new TurnList(main, query, signal);
@@ -104,7 +88,10 @@ class TurnList {
       if (!isQuiet) announce(page.data.length ? `${counted(page.data.length, "turn")} shown` : "No turns found");
     } catch (error) {
       if (this.signal.aborted || number !== this.#loading) return;
-      if (isQuiet && this.#rows.size) return; // what is shown is better than nothing, and the next turn tries again
+      if (isQuiet && this.#rows.size) {
+        this.#isBehind = true; // what is shown is better than nothing, and the next turn tries again
+        return;
+      }
       this.#rows.clear();
       replace(this.place, errorNotice(error, () => this.load()));
     } finally {
@@ -388,27 +375,6 @@ class TurnList {
       next.scrollIntoView({ block: "nearest" });
     }
   }
-}
-
-const LINK = COLUMNS.findIndex(([name]) => name === "Turn");
-const INPUT = COLUMNS.findIndex(([name]) => name === "Input");
-const OUTPUT = COLUMNS.findIndex(([name]) => name === "Output");
-const DURATION = COLUMNS.findIndex(([name]) => name === "Duration");
-
-function turnLink(turn) {
-  return [
-    h("a", { href: to("turns", turn.id), title: turn.id }, time(turn.started_at)),
-    h("small", { title: fullTime(turn.started_at), class: "mono" }, shortId(turn.id, 15)),
-  ];
-}
-
-/** How many of a turn's tokens were cached, or spent on reasoning; nothing if none were. */
-function part(turn, name, word) {
-  return turn[name] > 0 && turn.ended_at !== null ? `${tokens(turn, name)} ${word}` : "";
-}
-
-function two(first, second) {
-  return [first ? h("span", null, first) : null, second ? h("small", null, second) : null];
 }
 
 /** The order of the list: newest first, and of two that started together, the one with the greater id. */
