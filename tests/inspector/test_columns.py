@@ -126,3 +126,10 @@ def test_any_stream_can_be_drawn(stream: list[Any]) -> None:
     assert all(-1 <= lane < len(found.lanes) for lane in rows.lane)
     assert all(type < len(rows.types) for type in rows.type)
     assert msgspec.json.decode(msgspec.json.encode([found.lanes, rows]))
+
+
+def test_heartbeats_are_limited_like_rows() -> None:
+    found = StreamColumns(most=3)
+    for number in range(9):
+        found.add(number, float(number), '{"type": "response.in_progress"}')
+    assert found.heartbeats == [1, 2, 3]

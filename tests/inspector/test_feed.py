@@ -89,6 +89,8 @@ def test_a_viewer_sees_turns_start_and_end(feed: Feed) -> None:
         assert watcher.turns == [(caller.id, "running"), (caller.id, "completed")]
         assert before["id"] not in str(watcher.events)
         assert watcher.channel.sent_headers["x-content-type-options"] == "nosniff"
+        assert watcher.channel.sent_headers["cross-origin-resource-policy"] == "same-origin"
+        assert watcher.channel.sent_headers["cache-control"] == "no-cache, no-transform"
         assert watcher.channel.sent_headers["content-type"] == "text/event-stream"
         await watcher.leave()
 

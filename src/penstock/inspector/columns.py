@@ -70,7 +70,7 @@ class StreamColumns:
         self.lanes: list[Lane] = []
         self.events = EventColumns()
         self.heartbeats: list[float] = []
-        """When `response.in_progress` was repeated (decision 10)."""
+        """When `response.in_progress` was repeated (decision 10). There are at most as many as rows."""
         self._after, self._most = after, most
         self._types: dict[str, int] = {}
         self._by_index: dict[int, int] = {}
@@ -83,7 +83,7 @@ class StreamColumns:
         event = _decoded(data)
         type = event.type if isinstance(event.type, str) else UNREADABLE
         if type == _PROGRESS:
-            if self.has_begun:
+            if self.has_begun and len(self.heartbeats) < self._most:
                 self.heartbeats.append(at_ms)
             self.has_begun = True
         lane = self._lane(event, type, sequence, at_ms)

@@ -24,6 +24,7 @@ from penstock.gateway.settings import ClientKey
 from penstock.gateway.telemetry.logs import log
 from penstock.gateway.turn.prepare import limits_for
 from penstock.gateway.turn.stream_outlet import STREAM_HEADERS
+from penstock.inspector.answers import HEADERS
 from penstock.inspector.ledger_watch import LedgerWatch, TooManyTurns
 from penstock.sse import encode_frame
 from penstock.store.ledger import TurnFilter, TurnRecord
@@ -34,7 +35,7 @@ MOST_WAITING = 1000
 """Turns that wait for a viewer. One that reads more slowly gets `reload` instead."""
 MOST_VIEWERS, MOST_VIEWERS_OF_KEY = 200, 25
 _LATEST = 253_402_300_800.0
-_HEADERS = [*STREAM_HEADERS, ("x-content-type-options", "nosniff")]
+_HEADERS = [*STREAM_HEADERS, *((name, value) for name, value in HEADERS if name not in dict(STREAM_HEADERS))]
 _RELOAD = encode_frame("reload", b"{}")
 
 
