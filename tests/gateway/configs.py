@@ -20,6 +20,9 @@ comment_every = 0.2
 event_every = 0.5
 retries = 0
 
+[routing]
+eject_after = "off"  # a test must not depend on the failures of others
+
 [targets.chat]
 base_url = "{url}/v1"
 keys = ["UPSTREAM_KEY"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.errors import ConfigError
-    from penstock.gateway.settings import ModelRoute, Settings
+    from penstock.gateway.settings import ModelRoute, RouteStep, Settings
     from penstock.upstream.target import UpstreamTarget
 
 _USAGE = """\
@@ -192,5 +192,12 @@ def _target(target: UpstreamTarget) -> tuple[str, str]:
 
 
 def _chain(route: ModelRoute) -> str:
-    steps = [f"{step.target} as {step.model}" if step.model else step.target for step in route.steps]
-    return ", then ".join(steps)
+    return ", then ".join(" or ".join(_shares(group)) for group in route.groups)
+
+
+def _shares(group: list[RouteStep]) -> Iterator[str]:
+    """Yield the targets of a group, with their shares of the conversations."""
+    total = sum(step.weight for step in group)
+    for step in group:
+        share = f" ({step.weight / total:.0%})" if len(group) > 1 else ""
+        yield f"{step.target} as {step.model}{share}" if step.model else f"{step.target}{share}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -20,13 +21,14 @@ from penstock.gateway.turn.followers import Followers
 from penstock.gateway.turn.idempotency import IdempotencyKeys
 from penstock.gateway.turn.registry import RunningTurns
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
+from penstock.gateway.turn.verdict import shown
 from penstock.net.timers import SharedTimers
 from penstock.store.contract import Store
 from penstock.store.memory_ledger import MemoryLedger
 from penstock.store.reasoning_memory import ReasoningCache
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.tokenizer import import_tokenizers
-from penstock.upstream.affinity import KeyAffinity
+from penstock.upstream.ejection import EjectionChange, Ejections, TargetModel
 from penstock.upstream.target import Upstream
 
 T = TypeVar("T")
@@ -50,7 +52,6 @@ class Gateway:
         """What keys with limits use, in case that the store's ledger cannot be reached."""
         self.sealer = sealer or load_sealer({}, None)
         self.reasoning = ReasoningCache(time.monotonic)
-        self.affinity = KeyAffinity()
         self.idempotency = IdempotencyKeys(store)
         self.followers = Followers()
         self.turns = RunningTurns()
@@ -66,20 +67,44 @@ class Gateway:
         import_tokenizers()
         self._background: set[asyncio.Task[None]] = set()
         self._retiring: dict[asyncio.Task[None], Services] = {}
+        self.ejections = Ejections(
+            settings.routing.ejection, clock=time.monotonic, changed=self._note_ejection
+        )
         upstreams, _ = self._fleet.renew(settings.targets)
         self.services = Services(settings, upstreams, self.metrics, self._counter)
         self.metrics.gauge("penstock_turns_running", self.running)
         self.metrics.gauge("penstock_tasks", lambda: len(asyncio.all_tasks()))
         self.metrics.gauge("penstock_keys_resting", self._fleet.resting)
+        self.metrics.gauge("penstock_targets_ejected", self._ejected)
 
     def running(self) -> int:
         """Return the number of running turns."""
         return len(self.turns)
 
+    def _ejected(self) -> dict[str, float]:
+        return {**dict.fromkeys(self._fleet.resting(), 0.0), **self.ejections.ejected()}
+
+    def _note_ejection(self, change: EjectionChange) -> None:
+        is_ejected = change.seconds > 0
+        if is_ejected:
+            self.metrics.count("penstock_ejections_total", target=change.target)
+        fields: dict[str, Any] = {
+            "event": "target",
+            "code": "ejected" if is_ejected else "back",
+            "target": change.target,
+            "upstream_model": shown(change.model),
+        }
+        if is_ejected:
+            fields |= {"seconds": change.seconds, "last_error": change.code}
+        level = logging.WARNING if is_ejected else logging.INFO
+        log.log(level, "%s", change.sentence(), extra={"fields": fields})
+
     def reload(self, settings: Settings) -> None:
         """Use the new settings for new turns; running turns end under the old ones."""
         upstreams, dropped = self._fleet.renew(settings.targets)
         old, self.services = self.services, Services(settings, upstreams, self.metrics, self._counter)
+        changed = {upstream.name for upstream in dropped}
+        self.ejections.configure(settings.routing.ejection, _counted_targets(settings, without=changed))
         task = asyncio.create_task(_retire(old, list(self._retiring.values()), dropped))
         self._retiring[task] = old
         task.add_done_callback(self._retiring.pop)
@@ -157,6 +182,16 @@ class Gateway:
         for upstream in self._fleet.all():
             await upstream.aclose()
         return await self.store.aclose()
+
+
+def _counted_targets(settings: Settings, *, without: Collection[str]) -> set[TargetModel]:
+    """Return the targets whose failures are counted: those of models with several."""
+    return {
+        (step.target, step.model or route.name)
+        for route in settings.models.values()
+        for step in route.steps
+        if len(route.steps) > 1 and step.target not in without
+    }
 
 
 async def _retire(old: Services, older: list[Services], dropped: list[Upstream]) -> None:

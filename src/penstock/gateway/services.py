@@ -122,7 +122,11 @@ class Services:
             known = [name for name in names if key is None or key.may_use(name)]
             message = f"there is no model {model[:128]!r}; {advice(model, known)}"
             raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
-        return [Candidate(self._upstreams[step.target], step.model or route.name) for step in route.steps]
+        return [
+            Candidate(self._upstreams[step.target], step.model or route.name, place, step.weight)
+            for place, group in enumerate(route.groups)
+            for step in group
+        ]
 
     def listing_for(self, headers: Mapping[str, str]) -> Listing:
         """Return the models that this client may see."""

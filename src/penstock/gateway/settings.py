@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from penstock.models.overrides import Override
 from penstock.store.ledger import KeyLimits
+from penstock.upstream.ejection import EjectionRule
 from penstock.upstream.target import UpstreamTarget
 
 DEMO = "demo"
@@ -21,17 +22,49 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class RouteStep(Struct, frozen=True):
-    """One step of a fallback chain: a target, and the model's name there (empty: the requested name)."""
+    """A target of a model, and the model's name there (empty: the requested name)."""
 
     target: str
     model: str = ""
+    weight: float = 1.0
+    """Its share of the conversations, in proportion to the others in its group."""
+    is_alternative: bool = False
+    """Whether it is in one group with the step before it. Otherwise it is tried if that has failed."""
 
 
 class ModelRoute(Struct, frozen=True, kw_only=True):
-    """A model's name, and its targets in the order in which they are tried."""
+    """A model's name, and its targets: a fallback chain of groups, most of which have a single target."""
 
     name: str
     steps: tuple[RouteStep, ...]
+
+    @property
+    def groups(self) -> list[list[RouteStep]]:
+        found: list[list[RouteStep]] = []
+        for step in self.steps:
+            if step.is_alternative and found:
+                found[-1].append(step)
+            else:
+                found.append([step])
+        return found
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """How turns are distributed over keys and targets."""
+
+    affinity: bool = True
+    """Whether all turns of a conversation go to the same key and target; if not, each goes to any of them."""
+    prompt_cache_key: bool = True
+    """Whether one is derived for clients that send none."""
+    eject_after: int = 5
+    """Failures in a row after which a target is left out for a while; 0: never."""
+    eject_time: float = 10.0
+    """Seconds until an ejected target is tried again. They double while it keeps failing."""
+    eject_time_max: float = 300.0
+
+    @property
+    def ejection(self) -> EjectionRule:
+        return EjectionRule(after=self.eject_after, seconds=self.eject_time, most_seconds=self.eject_time_max)
 
 
 class ClientKey(Struct, frozen=True, kw_only=True):
@@ -147,6 +180,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     inspector: bool = True
     """Whether there is a web page at `/`, with its API; if not, `/` is JSON and the rest a 404."""
     limits: Limits = Limits()
+    routing: Routing = Routing()
 
     def __repr__(self) -> str:
         return f"Settings({self.host}:{self.port})"  # the URLs may contain passwords

@@ -189,6 +189,15 @@ class RecordedAttempts:
         self._stage.stop_soon()
         return Attempt(self._last.upstream, self._last.model, "", _FOREVER, 0)
 
+    def answered(self, error: OpenResponsesError | None = None) -> None:
+        """Do nothing: the next attempt does not depend on it."""
+
+    def close(self) -> None:
+        """Do nothing, like `answered`."""
+
+    def is_ejected(self, candidate: Candidate) -> bool:  # noqa: ARG002 - only a gateway ejects targets
+        return False
+
 
 class RecordedUpstream:
     """An upstream that answers one attempt as recorded."""

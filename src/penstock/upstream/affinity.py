@@ -1,98 +1,129 @@
-"""Affinity: a conversation stays with the key, and among equal targets with the target, that it started with.
+"""Affinity: every turn of a conversation goes to the same key and target, whichever worker serves it.
 
-Encrypted reasoning is bound to its key (ask C4), and every key has a prompt cache of its own (ask D5). The
-envelopes in a history name their keys. Turns without envelopes are remembered here, by what identifies their
-conversation: the previous response, the conversation object, or the prompt cache key.
+Every key and every target has a prompt cache of its own (ask D5). What identifies a conversation, its *root*,
+is derived from the request. Rendezvous hashing (highest random weight) chooses by it: each member gets a
+score from the root and its own name, and the highest score wins. So workers and machines agree without shared
+state, also after a restart, and in whatever order the members are listed. If a member is added, only the
+conversations that it wins move, and they move to it; if one is removed, only its own move.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from hashlib import sha256
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from math import log
 
-from penstock.dialects.presets import fingerprint
+from penstock.protocol.items import Item, Message
 from penstock.protocol.request import CreateResponse
-from penstock.upstream.attempts import Attempt, Candidate
 
-_MOST = 20_000
-"""Conversations that are remembered. A forgotten one uses the first key that is ready."""
-
-_MOST_KEYS = 8
-"""Keys of different targets that are remembered for one conversation."""
-
-
-class KeyAffinity:
-    """The keys with which conversations started, as fingerprints. Keys and names are never stored as such."""
-
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
-        self._keys: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
-        """The least recently used conversation comes first."""
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def keys_of(self, tenant: str, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the fingerprints of the keys that conversations with these names started with."""
-        found: dict[str, None] = {}
-        for name in names:
-            entry = _entry(tenant, name)
-            if entry in self._keys:
-                self._keys.move_to_end(entry)
-                found |= dict.fromkeys(self._keys[entry])
-        return tuple(found)
-
-    def remember(self, tenant: str, names: Iterable[str], attempt: Attempt) -> None:
-        """Remember the key of an attempt, unless the conversation started with another one that its target
-        still has. A client's own key is not remembered."""
-        key = fingerprint(attempt.key)
-        ring = attempt.upstream.keys
-        if not ring.has(key):
-            return
-        names = list(names)
-        started = self.keys_of(tenant, names)
-        if not any(ring.has(each) for each in started):
-            started = (*started, key)[-_MOST_KEYS:]
-        for name in names:
-            self._keys[_entry(tenant, name)] = started
-        while len(self._keys) > self._most:
-            self._keys.popitem(last=False)
+SEED_BYTES = 16
+_BITS = 52
+"""A fraction of so many bits plus a half fits into a float, and is never 0 or 1."""
+_SYSTEM_TEXT = 2048
+"""Characters of the system prompt that count. Vendors cache no prefix of fewer than about 1,000 tokens: if
+the text changes within these, there is nothing to lose; what changes after them must not change the root."""
+_USER_TEXT = 16 * 1024
+"""Characters of the user's first messages that count. Hashing them takes a few microseconds."""
+_LONG_FIELD = 1024
+"""Characters of an image or a file that count; they are followed by its length."""
+_PART_FIELDS = ("text", "image_url", "file_id", "file_url", "file_data", "video_url")
+_WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}
 
 
-def _entry(tenant: str, name: str) -> bytes:
-    return sha256(f"{tenant}\0{name}".encode("utf-8", "surrogatepass")).digest()[:16]
+def conversation_root(request: CreateResponse, tenant: str) -> bytes:
+    """Return what identifies the conversation of a complete request, as a hash; empty if nothing does.
+
+    It is the same in every turn, whether the client refers to earlier turns or sends the whole history: the
+    conversation object, else the client's `prompt_cache_key`, else how the conversation begins. Two tenants
+    never have the same root (ask K6).
+    """
+    named = request.conversation or ""
+    conversation = named if isinstance(named, str) else named.id
+    if conversation:
+        return _hash("conversation", tenant, conversation)
+    if request.prompt_cache_key:
+        return _hash("cache key", tenant, request.prompt_cache_key)
+    items = request.input if isinstance(request.input, list) else []
+    system, user = _system_text(request, items), _user_text(items)
+    return _hash("beginning", tenant, system, user) if system or user else b""
 
 
-def conversation_names(request: CreateResponse) -> list[str]:
-    """Return what identifies the conversation of a request; empty if nothing does."""
-    conversation = request.conversation or ""
-    named = {
-        "response": request.previous_response_id or "",
-        "conversation": conversation if isinstance(conversation, str) else conversation.id,
-        "cache": request.prompt_cache_key or "",
-    }
-    return [f"{kind}:{name}" for kind, name in named.items() if name]
+def _hash(*texts: str) -> bytes:
+    digest = blake2b(digest_size=SEED_BYTES)
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.digest()
 
 
-def response_name(id: str) -> str:
-    """Return the name under which a follow-up to this response finds its conversation."""
-    return f"response:{id}"
+def _system_text(request: CreateResponse, items: Sequence[Item]) -> str:
+    """Return the beginning of the system prompt, without digits: dates and times may change from turn to
+    turn."""
+    text = request.instructions or ""
+    for item in items:
+        if len(text) >= 2 * _SYSTEM_TEXT or not _is_from(item, "system", "developer"):
+            break
+        text += "".join(_content(item, 2 * _SYSTEM_TEXT))
+    return text[: 2 * _SYSTEM_TEXT].translate(_WITHOUT_DIGITS)[:_SYSTEM_TEXT]
 
 
-def origin_first(candidates: Sequence[Candidate], keys: Iterable[str]) -> list[Candidate]:
-    """Return the candidates with the one first that has the conversation's key. Only the same model at the
-    same vendor is moved: any other order is the operator's decision."""
-    if len(candidates) == 1:
-        return list(candidates)
-    wanted = _origin(candidates[0])
-    for key in keys:
-        for candidate in candidates:
-            if candidate.upstream.keys.has(key) and _origin(candidate) == wanted:
-                return [candidate, *(each for each in candidates if each is not candidate)]
-    return list(candidates)
+def _user_text(items: Sequence[Item]) -> str:
+    """Return the user's messages before the first answer: an agent may put the same introduction before every
+    task. Without such a message, the first item counts."""
+    found: list[str] = []
+    room, is_begun = _USER_TEXT, False
+    for item in items:
+        if _is_from(item, "user"):
+            is_begun = True
+            for piece in _content(item, room):
+                found.append(piece)
+                room -= len(piece)
+        elif is_begun and not _is_from(item, "system", "developer"):
+            break
+        if room <= 0:
+            break
+    if not is_begun and items and not _is_from(items[0], "system", "developer"):
+        return f"{items[0].type} {getattr(items[0], 'call_id', '')} {''.join(_content(items[0], room))}"
+    return "".join(found)
 
 
-def _origin(candidate: Candidate) -> tuple[str, str, str]:
-    target = candidate.upstream.target(candidate.model, "")
-    return target.dialect, target.vendor, target.model
+def _is_from(item: Item, *roles: str) -> bool:
+    return isinstance(item, Message) and item.role in roles
+
+
+def _content(item: Item, most: int) -> Iterator[str]:
+    """Yield the content of an item up to a number of characters: texts, and the beginnings of images and
+    files."""
+    content = getattr(item, "content", None) or getattr(item, "output", None) or ""
+    if isinstance(content, str):
+        yield content[:most]
+        return
+    for part in content:
+        for name in _PART_FIELDS:
+            value = getattr(part, name, None)
+            if not isinstance(value, str) or not value:
+                continue
+            if most <= 0:
+                return
+            if name != "text" and len(value) > _LONG_FIELD:
+                value = f"{value[:_LONG_FIELD]} {len(value)}"
+            yield value[:most]
+            most -= len(value)
+
+
+def score(seed: bytes, member: str, weight: float = 1.0) -> tuple[float, float, str]:
+    """Return a value to compare: a member wins a share of all seeds that is proportional to its weight.
+
+    A member of weight 0 wins only against others of weight 0.
+    """
+    digest = blake2b(member.encode("utf-8", "surrogatepass"), digest_size=8, key=seed).digest()
+    fraction = ((int.from_bytes(digest, "big") >> (64 - _BITS)) + 0.5) / 2**_BITS
+    # Of exponential variables with these rates, each is the smallest with a probability that is proportional
+    # to its rate. The fraction decides between members of weight 0.
+    return -weight / log(fraction), fraction, member
+
+
+def ranked(seed: bytes, members: Iterable[tuple[str, float]]) -> list[int]:
+    """Return the places of the members, each a name and a weight, the best one first."""
+    scores = [score(seed, name, weight) for name, weight in members]
+    return sorted(range(len(scores)), key=scores.__getitem__, reverse=True)

@@ -23,6 +23,7 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.upstream.ejection import Ejections, TargetModel
 from penstock.upstream.refused_keys import FORBIDDEN as UPSTREAM_FORBIDDEN
 from penstock.upstream.refused_keys import UNAUTHORIZED as UPSTREAM_UNAUTHORIZED
 from penstock.upstream.target import Upstream
@@ -50,6 +51,8 @@ class RetryRule(Struct, frozen=True):
     """Seconds for which the key rests: it is not used while another key is ready."""
     uses_retry_after: bool = False
     """Whether the vendor's `retry-after` overrides `rest`."""
+    ejects: bool = False
+    """Whether it is the target's fault: such failures count towards its ejection."""
     is_final_for_own_key: bool = False
     """Whether a client that sent its own key gets the failure: it must learn that the key is wrong."""
 
@@ -61,9 +64,9 @@ QUOTA_EXHAUSTED = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT_TARGET), rest=360
 UNAUTHORIZED = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT_TARGET), rest=600.0, is_final_for_own_key=True)
 FORBIDDEN = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT_TARGET), is_final_for_own_key=True)
 """The key does not rest: usually only this model is forbidden, and the key works for others."""
-TRANSIENT = RetryRule((NextStep.RETRY, NextStep.NEXT_TARGET))
-FALLBACK = RetryRule((NextStep.NEXT_TARGET,))
-OUTCOME_UNKNOWN = RetryRule((NextStep.NEXT_TARGET,))
+TRANSIENT = RetryRule((NextStep.RETRY, NextStep.NEXT_TARGET), ejects=True)
+FALLBACK = RetryRule((NextStep.NEXT_TARGET,), ejects=True)
+OUTCOME_UNKNOWN = RetryRule((NextStep.NEXT_TARGET,), ejects=True)
 """The target may have processed the request, so it does not get it a second time (decision 32)."""
 FINAL = RetryRule()
 
@@ -115,10 +118,18 @@ def _may_have_been_processed(error: OpenResponsesError) -> bool:
 
 
 class Candidate(Struct, frozen=True):
-    """One target of a fallback chain: an upstream, and the model's name there."""
+    """One target of a model: an upstream, and the model's name there."""
 
     upstream: Upstream
     model: str
+    group: int = 0
+    """Conversations are spread over the targets of a group. The next group is for when all of them fail."""
+    weight: float = 1.0
+    """Its share of the conversations, in proportion to the others in its group."""
+
+    @property
+    def name(self) -> TargetModel:
+        return self.upstream.name, self.model
 
 
 class Attempt(Struct, frozen=True):
@@ -132,6 +143,10 @@ class Attempt(Struct, frozen=True):
     number: int
     """1 for the first of the turn."""
 
+    @property
+    def name(self) -> TargetModel:
+        return self.upstream.name, self.model
+
     def __repr__(self) -> str:
         """Leave out the key."""
         where = f"{self.upstream.name!r}, {self.model!r}"
@@ -143,18 +158,24 @@ class Attempts:
     together.
 
     `client_key` is sent to upstreams that accept the client's own key; it never rests, and is never replaced
-    by one of ours. `prefer` lists the fingerprints of the conversation's keys, the one to prefer first.
+    by one of ours. `prefer` lists the fingerprints of the keys that the conversation's reasoning is bound to,
+    the one to prefer first; `seed` chooses among the other keys. With `ejections`, the attempts are counted,
+    and a target that is ejected is used only if there is no other.
     """
 
     __slots__ = (
+        "_candidates",
         "_client_key",
         "_current",
+        "_ejections",
+        "_has_answered",
         "_number",
         "_prefer",
         "_random",
         "_refused",
         "_retried",
         "_retries",
+        "_seed",
         "_untried",
         "_wait_budget",
         "_waited",
@@ -169,18 +190,24 @@ class Attempts:
         random: Callable[[], float],
         client_key: str = "",
         prefer: Sequence[str] = (),
+        seed: bytes = b"",
+        ejections: Ejections | None = None,
     ) -> None:
         if not candidates:
             raise ValueError("at least one candidate is required")
+        self._candidates = [candidate.name for candidate in candidates]
         self._untried = list(candidates)
         self._retries = retries
         self._wait_budget = wait_budget
         self._random = random
         self._client_key = client_key
-        self._prefer = prefer
+        self._prefer, self._seed = prefer, seed
+        # The only target of a model is never ejected, so nothing is counted for it.
+        self._ejections = ejections if len(candidates) > 1 else None
         self._number = 0
         self._waited = 0.0
         self._current: Attempt | None = None
+        self._has_answered = False
         # For the current target:
         self._retried = 0
         self._refused: tuple[str, ...] = ()
@@ -203,6 +230,7 @@ class Attempts:
         if failed is None:
             raise RuntimeError("no attempt is in progress")
         rule = rule_for(error)
+        self._count(failed, error)
         if rule.is_final_for_own_key and self._is_own(failed.upstream):
             return None
         if rule.rest:
@@ -212,6 +240,32 @@ class Attempts:
             if attempt is not None:
                 return attempt
         return None
+
+    def answered(self, error: OpenResponsesError | None = None) -> None:
+        """Note that the current attempt has answered, or with an error, that its answer broke afterwards."""
+        if self._current is None or self._ejections is None:
+            return
+        self._has_answered = True
+        if error is None:
+            self._ejections.answered(self._current.name)
+        else:
+            self._count(self._current, error)
+
+    def close(self) -> None:
+        """Note that the turn has ended, perhaps in the middle of an attempt."""
+        if self._current is not None and self._ejections is not None and not self._has_answered:
+            self._ejections.released(self._current.name)
+
+    def is_ejected(self, candidate: Candidate) -> bool:
+        return self._ejections is not None and self._ejections.is_ejected(candidate.name)
+
+    def _count(self, failed: Attempt, error: OpenResponsesError) -> None:
+        if self._ejections is None:
+            return
+        if rule_for(error).ejects:
+            self._ejections.failed(failed.name, self._candidates, error.code)
+        else:
+            self._ejections.released(failed.name)
 
     def _take(self, step: NextStep, failed: Attempt, error: OpenResponsesError) -> Attempt | None:
         """Return the attempt for a step; None if the step is not possible."""
@@ -238,11 +292,11 @@ class Attempts:
             return None
         if failed.key:
             self._refused += (failed.key,)
-        key = failed.upstream.keys.another(self._refused, self._prefer)
+        key = failed.upstream.keys.another(self._refused, self._prefer, self._seed)
         return None if key is None else self._attempt(failed.upstream, failed.model, key)
 
     def _retry(self, failed: Attempt, error: OpenResponsesError) -> Attempt | None:
-        if self._retried >= self._retries:
+        if self._retried >= self._retries or self._should_leave(failed):
             return None
         wait = error.retry_after or self._backoff()
         if failed.key in self._refused:
@@ -253,15 +307,23 @@ class Attempts:
         self._refused = ()
         return self._attempt(failed.upstream, failed.model, self._key_for(failed.upstream), wait)
 
+    def _should_leave(self, failed: Attempt) -> bool:
+        """Return whether the target was ejected, and one that is not is left to try."""
+        if self._ejections is None or not self._ejections.is_ejected(failed.name):
+            return False
+        return any(not self.is_ejected(each) for each in self._untried)
+
     def _backoff(self) -> float:
         """Return a wait that doubles with every retry, minus up to a random half."""
         longest: float = min(FIRST_WAIT * 2 ** min(self._retried, 16), LONGEST_WAIT)
         return longest * (0.5 + self._random() / 2)
 
     def _next_target(self) -> Attempt:
-        """Try the next target with a ready key; a target whose keys all rest only if there is no other."""
-        ready = (candidate for candidate in self._untried if self._is_ready(candidate.upstream))
-        candidate = next(ready, self._untried[0])
+        """Try the next target that is not ejected and has a ready key; others only if there is none."""
+        candidate = next(filter(self._is_usable, self._untried), None)
+        if candidate is None:
+            healthy = (each for each in self._untried if not self.is_ejected(each))
+            candidate = next(healthy, self._untried[0])
         self._untried.remove(candidate)
         self._retried = 0
         self._refused = ()
@@ -271,14 +333,18 @@ class Attempts:
         self._number += 1
         self._waited += wait
         self._current = Attempt(upstream, model, key, wait, self._number)
+        self._has_answered = False
         return self._current
 
     def _key_for(self, upstream: Upstream) -> str:
-        return self._client_key if self._is_own(upstream) else upstream.keys.take(self._prefer)
+        return self._client_key if self._is_own(upstream) else upstream.keys.take(self._prefer, self._seed)
 
     def _is_own(self, upstream: Upstream) -> bool:
         """Return whether the client's own key is sent to an upstream."""
         return upstream.pass_key and bool(self._client_key)
 
-    def _is_ready(self, upstream: Upstream) -> bool:
-        return self._is_own(upstream) or upstream.keys.ready_in() == 0
+    def _is_usable(self, candidate: Candidate) -> bool:
+        upstream = candidate.upstream
+        if not self._is_own(upstream) and upstream.keys.ready_in() > 0:
+            return False
+        return self._ejections is None or self._ejections.admits(candidate.name)

@@ -51,7 +51,7 @@ class HttpUpstream:
         keys = [key.strip() for key in target.keys]
         for key in keys:
             check_key(key)
-        self.keys = KeyRing(keys, clock=clock, names=target.key_names)
+        self.keys = KeyRing(keys, clock=clock, names=target.key_names, spread=target.spread_keys)
         self._transport = Transport(_config(target).connections(), self._address, _refusal_in(self.dialect))
         self._transport.check()
         self._is_closed = False

@@ -32,7 +32,9 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     key_header: str = "bearer"
     """How the key is sent: a row of `KEY_HEADERS`."""
     keys: tuple[str, ...] = ()
-    """The keys, each used until it must rest."""
+    """The keys. One that is refused rests for a while."""
+    spread_keys: bool = True
+    """Whether conversations are spread over the keys. If not, the first that does not rest is used."""
     key_names: tuple[str, ...] = ()
     """Where each key comes from, for messages: the names of their variables."""
     missing_key: str = ""

@@ -61,7 +61,7 @@ class PlayingUpstream(FakeUpstream):
 
     def __init__(self, name: str, loop: Loop, keys: Sequence[str] = ("k1",)) -> None:
         super().__init__(name, [loop.stream()], dialect=loop.dialect)
-        self.keys = KeyRing(keys, clock=time.monotonic)
+        self.keys = KeyRing(keys, clock=time.monotonic, spread=False)
         self.used: list[str] = []
         self.failures: list[Exception] = []
         """Raised for the next requests, one each."""

@@ -292,28 +292,21 @@ CONTINUED: dict[str, Callable[[Json, list[Json]], Json]] = {
         "input": follow_up(first["output"]),
         "previous_response_id": first["id"],
     },
-    "prompt_cache_key": lambda _, history: {
-        "input": [item for item in history if item["type"] != "reasoning"],
-        "store": False,
-        "prompt_cache_key": "conversation-1",
-    },
 }
 
 
 @pytest.mark.parametrize("way", CONTINUED)
-@pytest.mark.parametrize("provider", ["OpenAI", "DeepSeek"])
-def test_a_conversation_stays_with_the_key_that_it_started_with(
-    tmp_path: Path, provider: str, way: str
-) -> None:
+def test_a_conversation_stays_with_the_key_that_its_reasoning_is_bound_to(tmp_path: Path, way: str) -> None:
     async def test() -> None:
-        upstream = PlayingUpstream("only", LOOPS[provider], KEYS)
+        upstream = PlayingUpstream("only", LOOPS["OpenAI"], KEYS)
         client = Conversation(tmp_path, upstream)
         await client.restart()
         upstream.failures.append(BUSY)
-        kept: Json = {"prompt_cache_key": "conversation-1"} if way == "prompt_cache_key" else {}
-        kept |= {"include": INCLUDE} if way == "sealed reasoning" else {}
+        kept: Json = {"include": INCLUDE} if way == "sealed reasoning" else {}
         first = await client.ask([ASKED], **kept)
-        upstream.keys = type(upstream.keys)(KEYS, clock=lambda: 0.0)  # both keys are ready again
+        upstream.keys = type(upstream.keys)(
+            KEYS, clock=lambda: 0.0, spread=False
+        )  # both keys are ready again
         history = [ASKED, *first["output"], *follow_up(first["output"])]
         fields = CONTINUED[way](first, history)
         await client.ask(fields.pop("input"), **fields)
@@ -340,7 +333,7 @@ def test_if_the_key_rests_the_conversation_goes_on_without_the_reasoning_that_is
         assert loop.sent(upstream.requests[1].body) == []
         (diagnostic,) = [each for each in second["diagnostics"] if each["code"] == "reasoning_left_out"]
         assert "another key" in diagnostic["message"]
-        upstream.keys = type(upstream.keys)(KEYS, clock=lambda: 0.0)
+        upstream.keys = type(upstream.keys)(KEYS, clock=lambda: 0.0, spread=False)
         await client.ask(follow_up(second["output"]), previous_response_id=second["id"])
         assert upstream.used[-1] == "k1"
         assert loop.sent(upstream.requests[2].body) == loop.received(loop.chunks())

@@ -16,7 +16,6 @@ from penstock.gateway.settings import Limits
 from penstock.gateway.turn.requests import (
     LONGEST_NAME,
     NAMESPACE_DEPTH,
-    derived_cache_key,
     fingerprints,
     own_diagnostics,
     parse_bounded,
@@ -24,7 +23,6 @@ from penstock.gateway.turn.requests import (
     used_call_ids,
 )
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.wire import read
 from tests.gateway.in_process import LocalGateway
 from tests.gateway.request_lists import (
     function,
@@ -281,38 +279,3 @@ def test_a_large_body_is_counted_before_it_is_read() -> None:
         parse_bounded(many, Limits(body_values=2000))
     with pytest.raises(RequestRefused, match=r"limits\.body_values"):
         parse_bounded(many.decode(), Limits(body_values=2000))
-
-
-def key_of(tenant: str = "alice", **fields: Any) -> str:
-    return derived_cache_key(read({"model": "m", **fields}, CreateResponse), tenant)
-
-
-FIRST = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi."}]
-
-
-def test_a_conversation_has_one_cache_key_in_every_turn() -> None:
-    """VS Code sends no `prompt_cache_key`."""
-    more = [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And now?"}]
-    first = key_of(input=FIRST)
-    assert first == key_of(input=[*FIRST, *more])
-    parts = [{"type": "input_text", "text": "Hi."}]
-    assert first == key_of(input=[FIRST[0], {"role": "user", "content": parts}])
-    assert len(first) == 32
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"tenant": "bob", "input": FIRST},
-        {"input": FIRST, "instructions": "Be kind."},
-        {"input": [{"role": "user", "content": "Hi."}]},
-        {"input": [FIRST[0], {"role": "user", "content": "Hello."}]},
-    ],
-)
-def test_another_conversation_has_another_cache_key(other: dict[str, Any]) -> None:
-    assert key_of(**other) != key_of(input=FIRST)
-
-
-def test_no_cache_key_is_derived_where_the_client_has_one_or_says_nothing() -> None:
-    assert key_of(input=FIRST, prompt_cache_key="mine") == ""
-    assert key_of(input=[FIRST[0]]) == ""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from penstock.dialects.plan import Quirks
 from penstock.gateway.config.file import LIMITS, SERVER, read_text
 from penstock.gateway.config.options import ServeOptions, overrides, settings_from
+from penstock.gateway.config.routing import ROUTING
 from penstock.gateway.config.secrets import variable_names
 from penstock.gateway.config.targets import TARGET
 from penstock.gateway.config.toml_lines import Path as TomlPath
@@ -82,6 +83,9 @@ class _Collection:
         yield from self._store()
         for name in LIMITS:
             yield self._setting(("limits",), name, _plain(name, getattr(self._settings.limits, name)))
+        for name in ROUTING:
+            value = getattr(self._settings.routing, name)
+            yield self._setting(("routing",), name, OFF if name == "eject_after" and not value else value)
         for target in self._settings.targets:
             yield from self._target(target)
         yield from self._models()

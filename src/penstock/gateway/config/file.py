@@ -13,6 +13,7 @@ from typing import Any
 from penstock.errors import ConfigError, InvalidRequestError
 from penstock.gateway.config.keys import read_keys
 from penstock.gateway.config.models import ModelNames
+from penstock.gateway.config.routing import ROUTING, read_routing
 from penstock.gateway.config.secrets import variable
 from penstock.gateway.config.store import STORE, read_store
 from penstock.gateway.config.targets import file_relative_to, read_targets
@@ -77,6 +78,7 @@ TOP = (
     "server",
     "store",
     "limits",
+    "routing",
     "targets",
     "models",
     "aliases",
@@ -88,6 +90,7 @@ _ELSEWHERE = {
     **dict.fromkeys(SERVER, "it belongs under [server]"),
     **dict.fromkeys(LIMITS, "it belongs under [limits]"),
     **dict.fromkeys(STORE, "it belongs under [store]"),
+    **dict.fromkeys(ROUTING, "it belongs under [routing]"),
     "target": "write a target as [targets.NAME]",
     "model": "write a model as [models.NAME]",
     "alias": "did you mean [aliases]?",
@@ -177,7 +180,7 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
     plain = Settings()
     certificate, key = _tls_files(server, file)
     written_store = server.read("store", nonempty, plain.store)
-    store = {"store": written_store, **read_store(top.table("store"), server, environment)}
+    store: dict[str, Any] = {"store": written_store, **read_store(top.table("store"), server, environment)}
     return Settings(
         host=server.read("host", _bound_host, plain.host),
         port=server.read("port", PORT, plain.port),
@@ -194,6 +197,7 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
         allowed_hosts=_each(server, "allowed_hosts", _allowed_host),
         allowed_origins=_each(server, "allowed_origins", _allowed_origin),
         limits=_limits(top.table("limits")),
+        routing=read_routing(top.table("routing")),
         targets=read_targets(targets, file, environment),
         models=names.routes,
         aliases=names.aliases,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from penstock.errors import DecodeError
-from penstock.gateway.config.values import ABOVE, ConfigTable, InvalidValue, nonempty
+from penstock.gateway.config.values import ABOVE, ConfigTable, InvalidValue, kind, nonempty, reads
 from penstock.gateway.settings import DEMO, EVERY, ModelRoute, RouteStep
 from penstock.models.overrides import Override, parse_override
 from penstock.suggestions import unknown
@@ -21,8 +21,14 @@ _ELSEWHERE = {
     "dialect": "it belongs under [targets.NAME]",
     "fallback": "list the targets in targets; if one fails, the next is tried",
     "fallbacks": "list the targets in targets; if one fails, the next is tried",
+    "weights": 'write targets = [[{ target = "NAME", weight = 2 }, "OTHER"]]',
+    "weight": 'write targets = [[{ target = "NAME", weight = 2 }, "OTHER"]]',
     "alias": "it belongs under [aliases]",
 }
+GROUP_TARGET = ("target", "weight")
+"""The settings of a target in a group."""
+MOST_WEIGHT = 1_000_000
+_EXAMPLE = '{ target = "NAME", weight = 2 }'
 INVALID_NAME = re.compile(r"\s|\*")
 
 
@@ -77,24 +83,7 @@ class ModelNames:
             if not self.passthrough:
                 table.report('needs a target, such as target = "NAME" for [targets.NAME]')
             return [RouteStep(self.passthrough, own)] if self.passthrough else []
-        return self._chain(table, own)
-
-    def _chain(self, table: ConfigTable, own: str) -> list[RouteStep]:
-        steps: list[RouteStep] = []
-        texts = table.texts("targets")
-        if table.values["targets"] == []:
-            table.report("must contain at least one target", "targets")
-        for index, written in texts.items():
-            try:
-                step = self._step(written)
-            except InvalidValue as error:
-                table.report(str(error), "targets", index)
-                continue
-            step = RouteStep(step.target, step.model or own)
-            if step in steps:
-                table.report("is already in this chain: remove it", "targets", index)
-            steps.append(step)
-        return steps
+        return TargetChain(table, own, self._step).steps
 
     def _step(self, value: object) -> RouteStep:
         target, slash, model = nonempty(value).partition("/")
@@ -141,6 +130,75 @@ class ModelNames:
         if not is_any and name not in self._named and name not in self.aliases:
             raise InvalidValue(unknown("model", name, self._named | self.aliases.keys()))
         return name
+
+
+class TargetChain:
+    """Reads `targets`: a list of targets, which are tried in order. A list inside it is a group, over which
+    conversations are spread, by weight."""
+
+    def __init__(self, table: ConfigTable, own: str, read_step: Callable[[object], RouteStep]) -> None:
+        self._table, self._own, self._read_step = table, own, read_step
+        self.steps: list[RouteStep] = []
+        given = table.values["targets"]
+        if not isinstance(given, list):
+            table.report(f'must be a list, such as ["one", "two"], not {kind(given)}', "targets")
+            return
+        if not given:
+            table.report("must contain at least one target", "targets")
+        for index, each in enumerate(given):
+            if isinstance(each, list):
+                self._read_group(each, index)
+            elif isinstance(each, dict):
+                message = "a weight is only for a target in a group: put the targets of a group into a list"
+                table.report(f"{message} of their own, such as [{_EXAMPLE}]", "targets", index)
+            else:
+                self._add(each, (index,))
+
+    def _read_group(self, group: list[object], index: int) -> None:
+        if not group:
+            self._table.report("must contain at least one target", "targets", index)
+        weights: list[float] = []
+        for place, each in enumerate(group):
+            entry, weight = each, 1.0
+            if isinstance(each, dict):
+                table = self._table.inner(each, "targets", index, place)
+                table.only(GROUP_TARGET)
+                weight = table.read("weight", weight_number, 1.0)
+                if "target" not in table:
+                    table.report(f"needs a target, such as {_EXAMPLE}")
+                    continue
+                entry = table.values["target"]
+            weights.append(weight)
+            self._add(entry, (index, place), weight, is_alternative=len(weights) > 1)
+        if weights and not any(weights):
+            message = "all weights of this group are 0: set at least one above 0"
+            self._table.report(message, "targets", index)
+
+    def _add(
+        self, entry: object, path: tuple[int, ...], weight: float = 1.0, *, is_alternative: bool = False
+    ) -> None:
+        try:
+            found = self._read_step(entry)
+        except InvalidValue as error:
+            self._table.report(str(error), "targets", *path)
+            return
+        step = RouteStep(found.target, found.model or self._own, weight, is_alternative)
+        if any((each.target, each.model) == (step.target, step.model) for each in self.steps):
+            self._table.report("is already in this chain: remove it", "targets", *path)
+        self.steps.append(step)
+
+
+@reads(type="number", minimum=0, maximum=MOST_WEIGHT)
+def weight_number(value: object) -> float:
+    """Read a weight: a number from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValue(f"must be a number, such as 2 or 0.5, not {kind(value)}")
+    if not 0 <= value <= MOST_WEIGHT:  # nor is NaN
+        raise InvalidValue(
+            f"must be a number from 0 to {MOST_WEIGHT:,}; with 0, a target is used only if the others of its "
+            "group fail"
+        )
+    return float(value)
 
 
 def _limits(value: object) -> Override:

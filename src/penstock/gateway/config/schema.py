@@ -15,7 +15,8 @@ from penstock.dialects.presets import KEY_HEADERS, PRESETS
 from penstock.dialects.registry import RENDERED
 from penstock.gateway.config.file import LIMITS, PORT, SERVER, TOP, metrics_address
 from penstock.gateway.config.keys import KEY, RATE, key_hash, key_name, moment, read_budget
-from penstock.gateway.config.models import MODEL
+from penstock.gateway.config.models import GROUP_TARGET, MODEL, weight_number
+from penstock.gateway.config.routing import ROUTING
 from penstock.gateway.config.secrets import SECRET_HEADERS, VARIABLE
 from penstock.gateway.config.store import STORE
 from penstock.gateway.config.targets import TARGET, TARGET_NAME, quirk_reader
@@ -30,7 +31,7 @@ from penstock.gateway.config.values import (
     text,
     worker_number,
 )
-from penstock.gateway.settings import DEMO, LOG_LEVELS, Limits, Settings
+from penstock.gateway.settings import DEMO, LOG_LEVELS, Limits, Routing, Settings
 from penstock.stream.accents import ACCENTS
 
 Schema = Mapping[str, Any]
@@ -90,12 +91,20 @@ LIMIT_DESCRIPTIONS = {
     "store_bytes": "Maximum size of the store; beyond it, the oldest responses are deleted.",
     "max_turns": 'Concurrent turns; 0 or "off": unlimited.',
 }
+ROUTING_DESCRIPTIONS = {
+    "affinity": "Whether all turns of a conversation go to the same key and target.",
+    "prompt_cache_key": "Whether one is derived for clients that send none.",
+    "eject_after": 'Failures in a row after which a target is left out; 0 or "off": never.',
+    "eject_time": "How long a target is left out the first time; it doubles while it keeps failing.",
+    "eject_time_max": "How long a target is left out at most.",
+}
 TARGET_ROWS: dict[str, Row] = {
     "preset": ("A vendor: sets address, dialect, quirks and the variable of the key.", one_of("", PRESETS)),
     "base_url": ("The address, with or without /v1. Required without a preset.", _ADDRESS),
     "dialect": ("The API format.", one_of("", RENDERED)),
     "key_header": ("How a key is sent.", one_of("", KEY_HEADERS)),
     "keys": ("Environment variables that contain keys. Never the keys themselves.", _list(_VARIABLE)),
+    "spread_keys": ("Whether conversations are spread over the keys; false: used in order.", flag),
     "pass_key": ("Whether a key from the client takes precedence.", flag),
     "headers": (
         "Sent with every request. $NAME is an environment variable, $$ a dollar sign.",
@@ -115,11 +124,15 @@ TARGET_ROWS: dict[str, Row] = {
     "client_key": ("The key of client_cert, as PEM.", nonempty),
     "proxy": ("The URL of a proxy; empty: none. By default from the environment.", text),
 }
+GROUP_ROWS: dict[str, Row] = {
+    "target": ("The target, or TARGET/MODEL.", nonempty),
+    "weight": ("Its share of the conversations, in proportion to the others of the group.", weight_number),
+}
 MODEL_ROWS: dict[str, Row] = {
     "target": ("The target of this model, or TARGET/MODEL.", nonempty),
     "targets": (
-        "A fallback chain: if a target fails before its first output, the next one is tried.",
-        _list(nonempty.schema, minItems=1),
+        "A fallback chain: if one fails, the next is tried. Conversations are spread over a list inside it.",
+        {},
     ),
     "model": ("The model's name at every target that does not specify one.", nonempty),
     "limits": ('Limits and capabilities, such as "window:128k output:16k no-images tools".', nonempty),
@@ -165,6 +178,10 @@ def config_schema() -> dict[str, Any]:
         ),
         "store": ("Where responses are stored.", _table(STORE, STORE_ROWS)),
         "limits": ("Limits and timeouts.", _table(LIMITS, _limit_rows(), Limits())),
+        "routing": (
+            "How turns are distributed over keys and targets.",
+            _table(ROUTING, _routing_rows(), Routing()),
+        ),
         "targets": ("The upstreams.", _named(_target(), _TARGET_NAME)),
         "models": ("Your own names of models.", _named(_model(), _MODEL_NAME)),
         "aliases": ("Alternative names of models.", _named(nonempty.schema, _ALIAS_NAME)),
@@ -217,6 +234,10 @@ def _limit_rows() -> dict[str, Row]:
     return {name: (LIMIT_DESCRIPTIONS[name], reader) for name, reader in LIMITS.items()}
 
 
+def _routing_rows() -> dict[str, Row]:
+    return {name: (ROUTING_DESCRIPTIONS[name], reader) for name, reader in ROUTING.items()}
+
+
 def _target() -> Schema:
     quirks = {name: ("", quirk_reader(name)) for name in Quirks.__struct_fields__}
     schema = _table(TARGET, {**TARGET_ROWS, "quirks": (TARGET_ROWS["quirks"][0], _table(quirks, quirks))})
@@ -230,4 +251,8 @@ def _target() -> Schema:
 
 
 def _model() -> Schema:
-    return {**_table(MODEL, MODEL_ROWS), "not": {"required": ["target", "targets"]}}
+    weighted = {**_table(GROUP_TARGET, GROUP_ROWS), "required": ["target"]}
+    group = _list({"anyOf": [nonempty.schema, weighted]}, minItems=1)
+    targets = _list({"anyOf": [nonempty.schema, group]}, minItems=1)
+    rows = {**MODEL_ROWS, "targets": (MODEL_ROWS["targets"][0], targets)}
+    return {**_table(MODEL, rows), "not": {"required": ["target", "targets"]}}

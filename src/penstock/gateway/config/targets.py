@@ -42,7 +42,7 @@ from penstock.suggestions import unknown
 from penstock.upstream.target import UpstreamTarget
 
 TARGET = (
-    *("preset", "base_url", "dialect", "key_header", "keys", "pass_key", "headers", "quirks"),
+    *("preset", "base_url", "dialect", "key_header", "keys", "spread_keys", "pass_key", "headers", "quirks"),
     *("connect_timeout", "first_byte_timeout", "idle_timeout"),
     *("ca_file", "client_cert", "client_key", "proxy"),
 )
@@ -106,6 +106,7 @@ def _read_target(
         ),
         keys=tuple(keys),
         key_names=tuple(keys.values()),
+        spread_keys=table.read("spread_keys", flag, _DEFAULT.spread_keys),
         missing_key=_missing_key(name, preset if is_named else None),
         pass_key=is_passing,
         headers=_headers(table, environment),

@@ -134,6 +134,10 @@ class ConfigTable:
             if isinstance(values, dict):
                 yield name, table
 
+    def inner(self, values: object, *steps: str | int) -> ConfigTable:
+        """Return a table at a path in this one, such as one in a list."""
+        return ConfigTable(values, (*self.path, *steps), self._problems)
+
     def array(self, name: str) -> list[ConfigTable]:
         """Return the tables that are written as `[[name]]`."""
         values = self.values.get(name, [])
@@ -186,10 +190,12 @@ class Literal(str):
 
 
 def toml_value(value: object) -> str:
-    """Return a text, a number, a date, true, false or a list of these as in a TOML file."""
+    """Return a text, a number, a date, true, false, or a list or table of these as in a TOML file."""
     match value:
         case list():
             return f"[{', '.join(map(toml_value, value))}]"
+        case dict():
+            return f"{{ {', '.join(f'{key(name)} = {toml_value(each)}' for name, each in value.items())} }}"
         case bool():
             return str(value).lower()
         case Literal():

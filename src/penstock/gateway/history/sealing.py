@@ -1,4 +1,5 @@
-"""Seal text so that only this gateway can read it, and only for the same tenant (ask G4, ask K1).
+"""Seal text so that only this gateway can read it, and only for the same tenant (ask G4, ask K1). Names for
+caches of upstreams are derived from the same secret.
 
 A sealed text is `pkc1.` followed by base64 of the key id, a nonce and the data encrypted with AES-GCM.
 """
@@ -29,6 +30,7 @@ SHARED_NAME = "sealing"
 MARK = "pkc1."
 """Version 1. Another version has another mark and cannot be opened."""
 
+_CACHE_KEY_LENGTH = 32
 _ID_BYTES, _NONCE_BYTES, _TAG_BYTES = 4, 12, 16
 
 
@@ -40,6 +42,7 @@ class Sealer:
         self._id = _id(keys[0])
         # Reversed, so that the first key takes precedence if two have the same id.
         self._keys = {_id(key): key for key in reversed(keys)}
+        self._cache_secret = digest(keys[0], b"penstock prompt cache 1", "sha256")
 
     def __repr__(self) -> str:
         return "Sealer()"
@@ -48,6 +51,11 @@ class Sealer:
         nonce = os.urandom(_NONCE_BYTES)
         sealed = _cipher(self._keys[self._id]).encrypt(nonce, data, _bound_to(tenant))
         return MARK + _encoded(self._id + nonce + sealed)
+
+    def cache_key(self, root: bytes) -> str:
+        """Return a `prompt_cache_key` for the conversation with this root. Without the secret, neither the
+        tenant nor the text can be guessed from it."""
+        return digest(self._cache_secret, root, "sha256").hex()[:_CACHE_KEY_LENGTH]
 
     def open(self, tenant: str, sealed: str) -> bytes | None:
         """Return the data; None if the text is another tenant's, was changed, or is not ours."""

@@ -73,6 +73,10 @@ DECLARED: Mapping[str, Declared] = {
     "penstock_keys_resting": Declared(
         "gauge", "Keys that are resting: not used for a while after an error.", ("target",)
     ),
+    "penstock_targets_ejected": Declared(
+        "gauge", "Models of a target that are ejected: left out for a while after failures.", ("target",)
+    ),
+    "penstock_ejections_total": Declared("counter", "Ejections of targets.", ("target",)),
     "penstock_workers": Declared("gauge", "Worker processes that are ready."),
     "penstock_worker_crashes_total": Declared("counter", "Worker processes that ended unexpectedly."),
     "penstock_build_info": Declared(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import partial
+from os import urandom
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -25,7 +26,6 @@ from penstock.gateway.turn.admission import Admission, limits_to_check, reserved
 from penstock.gateway.turn.compaction import CompactionCodec
 from penstock.gateway.turn.idempotency import Claim
 from penstock.gateway.turn.requests import (
-    derived_cache_key,
     fingerprints,
     own_diagnostics,
     passed_on,
@@ -44,8 +44,9 @@ from penstock.store.reasoning_memory import context_of
 from penstock.store.records import Opened
 from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
-from penstock.upstream.affinity import conversation_names, origin_first, response_name
-from penstock.upstream.attempts import Attempt, Attempts, Candidate
+from penstock.upstream.affinity import SEED_BYTES, conversation_root
+from penstock.upstream.attempts import Attempts, Candidate
+from penstock.upstream.placement import in_order, origin_first
 
 OVERHEAD = "x-penstock-overhead-ms"
 DIAGNOSTICS = "x-penstock-diagnostics"
@@ -101,9 +102,9 @@ def prepare(
     `stored` the turn if it is in the store already."""
     services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
-    keys = _keys_of(gateway, key, resolved)
-    candidates = origin_first(_candidates(services, key, resolved, summary), keys)
-    request = _turn_request(services, exchange, key, resolved, candidates[0])
+    root = conversation_root(resolved.request, tenant_of(key))
+    place = _placement(services, key, resolved, summary, root)
+    request = _turn_request(gateway, exchange, key, resolved, place.candidates[0], root)
     if stored is not None:
         id, created_at = stored.turn.id, stored.turn.created_at
     else:
@@ -129,8 +130,8 @@ def prepare(
     keeper = _keeper(gateway, resolved, response, request, verdict, watch, claim, stored)
     keep_trace = keeper.trace if isinstance(keeper, StoreKeeper) else None
     tracer = Tracer(keep_trace, is_recording=services.settings.record)
-    attempts = _attempts(services, exchange, keys, candidates)
-    context = _context(gateway, request, response, summary)
+    attempts = _attempts(gateway, exchange, place)
+    context = _context(services, request, summary)
     return Prepared(
         turn=Turn(context, request, attempts, machine, verdict, watch, tracer),
         services=services,
@@ -235,30 +236,37 @@ def _keeper(
     )
 
 
-def _candidates(
-    services: Services, key: ClientKey | None, resolved: Resolved, summary: CompactionCodec | None
-) -> list[Candidate]:
+class Placement(Struct, frozen=True):
+    """Where a turn is sent to."""
+
+    candidates: Sequence[Candidate]
+    """The targets, in the order in which they are tried."""
+    seed: bytes
+    """Chooses among the keys of a target."""
+    origins: Sequence[str]
+    """The fingerprints of the keys that reasoning in the history is bound to."""
+
+
+def _placement(
+    services: Services,
+    key: ClientKey | None,
+    resolved: Resolved,
+    summary: CompactionCodec | None,
+    root: bytes,
+) -> Placement:
     candidates = services.candidates(str(resolved.request.model), key)
-    if summary is None:
-        return candidates
-    return [replace(each, upstream=summary.upstream(each.upstream)) for each in candidates]
+    if summary is not None:
+        candidates = [replace(each, upstream=summary.upstream(each.upstream)) for each in candidates]
+    seed = root if root and services.settings.routing.affinity else urandom(SEED_BYTES)
+    origins = fingerprints(resolved.request)
+    return Placement(origin_first(in_order(candidates, seed), origins), seed, origins)
 
 
-def _keys_of(gateway: Gateway, key: ClientKey | None, resolved: Resolved) -> tuple[str, ...]:
-    """Return the fingerprints of the keys that the conversation should stay with."""
-    request = resolved.request
-    return (*fingerprints(request), *gateway.affinity.keys_of(tenant_of(key), conversation_names(request)))
-
-
-def _context(
-    gateway: Gateway, request: TurnRequest, response: Response, summary: CompactionCodec | None
-) -> TurnContext:
-    services = gateway.services
+def _context(services: Services, request: TurnRequest, summary: CompactionCodec | None) -> TurnContext:
     return TurnContext(
         answer_bytes=services.settings.limits.answer_bytes,
         estimate=partial(_estimate, services, request, summary),
         count_attempt=services.count_attempt,
-        accepted=partial(_accepted, gateway, request, response.id),
     )
 
 
@@ -269,42 +277,42 @@ def _estimate(
     return services.estimate(request.request, request.model, written)
 
 
-def _accepted(gateway: Gateway, request: TurnRequest, response_id: str, attempt: Attempt) -> None:
-    names = [*conversation_names(request.request), response_name(response_id)]
-    gateway.affinity.remember(request.tenant, names, attempt)
-
-
 def _turn_request(
-    services: Services, exchange: ClientRequest, key: ClientKey | None, resolved: Resolved, first: Candidate
+    gateway: Gateway,
+    exchange: ClientRequest,
+    key: ClientKey | None,
+    resolved: Resolved,
+    first: Candidate,
+    root: bytes,
 ) -> TurnRequest:
-    settings, request = services.settings, resolved.request
-    model = str(request.model)
+    settings, request = gateway.services.settings, resolved.request
+    lacks_key = not request.prompt_cache_key and settings.routing.prompt_cache_key
     return TurnRequest(
         request=request,
-        model=model,
+        model=str(request.model),
         tools=identities_of(request),
         used_call_ids=used_call_ids(request),
         accent=accent_for(settings, key, exchange.query, exchange.headers),
         headers=passed_on(exchange.headers),
         first=first,
         tenant=tenant_of(key),
-        cache_key=derived_cache_key(request, tenant_of(key)),
+        cache_key=gateway.sealer.cache_key(root) if lacks_key and root else "",
         weight=resolved.weight,
         diagnostics=[*own_diagnostics(request), *resolved.diagnostics],
     )
 
 
-def _attempts(
-    services: Services, exchange: ClientRequest, keys: Sequence[str], candidates: Sequence[Candidate]
-) -> Attempts:
-    settings = services.settings
+def _attempts(gateway: Gateway, exchange: ClientRequest, place: Placement) -> Attempts:
+    settings = gateway.services.settings
     return Attempts(
-        candidates,
+        place.candidates,
         retries=settings.limits.retries,
         wait_budget=settings.limits.retry_wait,
         random=random.random,
         client_key=client_key_of(settings, exchange.headers),
-        prefer=keys,
+        prefer=place.origins,
+        seed=place.seed,
+        ejections=gateway.ejections,
     )
 
 

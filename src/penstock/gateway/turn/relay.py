@@ -7,7 +7,7 @@ one call: a read that takes too long, an outlet that is not ready, a failure.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from penstock.dialects.pipeline import Pipeline
@@ -31,6 +31,7 @@ class Relay:
     __slots__ = (
         "_is_ended",
         "_most_bytes",
+        "_on_output",
         "_outlet",
         "_pipeline",
         "_read_error",
@@ -52,9 +53,13 @@ class Relay:
         watch: Stopwatch,
         tracer: Tracer,
         most_bytes: int,
+        *,
+        on_output: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_output` is called once, with the first output."""
         self._pipeline, self._outlet, self._verdict = pipeline, outlet, verdict
         self._watch, self._tracer, self._most_bytes = watch, tracer, most_bytes
+        self._on_output = on_output
         self._source: UpstreamSource
         self._wake_up: asyncio.Future[None] | None = None
         """Set while the coroutine sleeps. Only then, a read is passed on as it arrives."""
@@ -178,7 +183,7 @@ class Relay:
             steps[0] if steps else (), more=pipeline.is_answered and pipeline.has_output
         )
         if verdict.first_output_ms < 0 and pipeline.has_output:
-            verdict.first_output_ms = round(watch.seconds * 1000)
+            self._note_output()
         watch.add_work(began)
         return is_ready
 
@@ -211,5 +216,9 @@ class Relay:
 
     def _write(self, events: Sequence[Event], *, more: bool = False) -> bool:
         if self._verdict.first_output_ms < 0 and self._pipeline.has_output:
-            self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+            self._note_output()
         return self._outlet.write(events, more=more)
+
+    def _note_output(self) -> None:
+        self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+        self._on_output()

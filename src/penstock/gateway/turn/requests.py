@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, TypeVar
 
 from msgspec import UNSET
@@ -16,11 +15,10 @@ from penstock.gateway.refusals import invalid_request
 from penstock.gateway.settings import Limits
 from penstock.protocol.chat_requests import ignored_chat_fields, refuse_chat_request
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.items import Item, Message, ReasoningItem
+from penstock.protocol.items import Item, ReasoningItem
 from penstock.protocol.large_json import has_more_values, parse_in_pieces
 from penstock.protocol.request import CreateResponse, refuse_template
 from penstock.protocol.wire import parse, read
-from penstock.store.reasoning_memory import item_text
 
 R = TypeVar("R", bound=CreateResponse)
 
@@ -167,24 +165,6 @@ def used_call_ids(request: CreateResponse) -> frozenset[str]:
     """Return the call ids of the conversation so far, which must not be used again (decision 7)."""
     ids = {id for item in _items(request) if isinstance(id := getattr(item, "call_id", None), str) and id}
     return frozenset(ids) if ids else _NO_IDS
-
-
-def derived_cache_key(request: CreateResponse, tenant: str) -> str:
-    """Return a `prompt_cache_key` for a conversation whose client sends none, as VS Code does; empty if there
-    is nothing to derive it from. Upstreams route requests with the same key to the same cache.
-
-    It is a hash of the tenant and the beginning of the prompt, up to the first message of the user, which is
-    the same in every turn.
-    """
-    if request.prompt_cache_key:
-        return ""
-    digest = sha256(f"{tenant}\0{request.instructions or ''}".encode("utf-8", "surrogatepass"))
-    for item in _items(request):
-        if isinstance(item, Message):
-            digest.update(f"\0{item.role}\0{item_text(item)}".encode("utf-8", "surrogatepass"))
-            if item.role == "user":
-                return digest.hexdigest()[:32]
-    return ""
 
 
 def fingerprints(request: CreateResponse) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     """The preferred target."""
     tenant: str
     cache_key: str = ""
-    """Identifies the conversation, if the client does not (`requests.derived_cache_key`)."""
+    """Identifies the conversation for the upstream, if the client does not (`Sealer.cache_key`)."""
     weight: int = 0
     """How much work the request causes (`fairness.run_heavy`)."""
     diagnostics: list[Diagnostic] = []
@@ -73,6 +73,15 @@ class AttemptPlan(Protocol):
     def after(self, error: OpenResponsesError) -> Attempt | None:
         """Return the next attempt after a failure; None: there is none, and the turn fails."""
 
+    def answered(self, error: OpenResponsesError | None = None) -> None:
+        """Note that the current attempt has answered, or with an error, that its answer broke afterwards."""
+
+    def close(self) -> None:
+        """Note that the turn has ended, perhaps in the middle of an attempt."""
+
+    def is_ejected(self, candidate: Candidate) -> bool:
+        """Return whether a target is left out for a while, because it kept failing."""
+
 
 class TurnContext(Struct, frozen=True, kw_only=True):
     """What a turn needs from the gateway."""
@@ -83,8 +92,6 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     """Estimates the usage of a turn with this output."""
     count_attempt: Callable[[str, str], None]
     """Called with the target and the result of each attempt."""
-    accepted: Callable[[Attempt], None] = lambda _: None
-    """Called when an upstream has accepted an attempt."""
 
 
 class UsageEstimate:
@@ -184,7 +191,13 @@ class Turn:
         context, self._task = self._context, asyncio.current_task()
         self._outlet = outlet
         self._relay = Relay(
-            self._pipeline, outlet, self._verdict, self._watch, self._tracer, context.answer_bytes
+            self._pipeline,
+            outlet,
+            self._verdict,
+            self._watch,
+            self._tracer,
+            context.answer_bytes,
+            on_output=self._attempts.answered,
         )
         try:
             if self._stopped is not None:  # before it began
@@ -275,13 +288,18 @@ class Turn:
                 self._verdict.upstream_status = error.status or self._verdict.upstream_status
                 if error.refused_key:  # the log contains no messages of vendors
                     self._verdict.refused_keys.append(shown(error.refused_key))
-                attempt = None if self._pipeline.has_output else self._attempts.after(error)
+                if self._pipeline.has_output:
+                    self._attempts.answered(error)
+                    raise
+                attempt = self._attempts.after(error)
                 if attempt is None:
                     raise
                 self._verdict.tried.append(f"{target}: {code}")
                 error.__traceback__ = None
             else:
                 self._context.count_attempt(attempt.upstream.name, "answered")
+                if self._pipeline.failure is not None or not self._pipeline.has_output:
+                    self._attempts.answered(self._pipeline.failure)
                 return
 
     async def _call(self, attempt: Attempt) -> None:
@@ -304,7 +322,6 @@ class Turn:
             source = await upstream.send(rendered, key=attempt.key, headers=request.headers)
         self._tracer.answer(source)
         self._is_accepted = True
-        self._context.accepted(attempt)
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
         del rendered, traced  # they may be large, and the answer may be long
         try:
@@ -327,7 +344,10 @@ class Turn:
         first = self._request.first
         if (attempt.upstream.name, attempt.model) == (first.upstream.name, first.model):
             return []
-        why = ", ".join(self._verdict.tried) or f"all keys of {first.upstream.name} are resting after errors"
+        why = ", ".join(self._verdict.tried)
+        if not why and self._attempts.is_ejected(first):
+            why = f"{first.upstream.name} is ejected after failures"
+        why = why or f"all keys of {first.upstream.name} are resting after errors"
         message = f"fell back to {attempt.model} at {attempt.upstream.name}: {why}"
         return [Diagnostic(code="fell_back", message=message)]
 
@@ -433,4 +453,5 @@ class Turn:
         """Complete the verdict. Every turn ends here."""
         if not self._verdict.outcome and not self._pipeline.is_over:  # interrupted while sending its end
             self._verdict.outcome, self._verdict.closer = "failed", self._verdict.closer or "gateway"
+        self._attempts.close()
         conclude(self._verdict, self.snapshot, self._watch)
