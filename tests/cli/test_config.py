@@ -30,6 +30,8 @@ pass_key = true
 keys = []
 [models.fast]
 targets = ["groq/llama", "mine"]
+[models.wide]
+targets = [[{ target = "groq/llama", weight = 3 }, "mine"], "theirs"]
 [aliases]
 "gpt-5" = "fast"
 "*" = "demo"
@@ -76,6 +78,7 @@ targets  groq    chat, https://api.groq.com/openai/v1, no key (set GROQ_API_KEY)
          theirs  responses, https://api.openai.com/v1, the client's key
 models   demo  built in
          fast  groq as llama, then mine
+         wide  groq as llama (75%) or mine (25%), then theirs
 aliases  gpt-5  -> fast
          *      -> demo
 default  fast
@@ -164,7 +167,7 @@ def test_every_setting_is_shown_with_its_origin(folder: Path) -> None:
         'keys = ["GROQ_API_KEY"]     # preset groq; GROQ_API_KEY is not set',
         'base_url = "http://127.0.0.1:8000/v1"  # penstock.toml:7',
         'keys = ["ONE", "TWO"]                  # penstock.toml:9',
-        'hash = "set"        # penstock.toml:25',
+        'hash = "set"        # penstock.toml:27',
     ):
         assert line in result.stdout.splitlines()
 
@@ -209,7 +212,7 @@ def test_settings_with_errors_are_not_shown(folder: Path) -> None:
 def test_without_a_file_the_defaults_are_shown(folder: Path) -> None:
     result = show(folder=folder)
     assert (result.returncode, result.stderr) == (0, "penstock: there is no file\n")
-    assert set(tomllib.loads(result.stdout)) == {"server", "limits"}
+    assert set(tomllib.loads(result.stdout)) == {"server", "limits", "routing"}
 
 
 def test_the_schema_is_printed() -> None:

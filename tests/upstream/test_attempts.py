@@ -40,6 +40,7 @@ from penstock.upstream.attempts import (
     RetryRule,
     rule_for,
 )
+from penstock.upstream.ejection import EjectionRule, Ejections
 from penstock.upstream.http import HttpUpstream
 from tests.upstream.sending import Clock, target
 
@@ -47,6 +48,9 @@ LIMIT = RateLimitError("slow down", status=429, retry_after=5.0)
 BROKEN = ServerError("broken", status=500)
 WRONG_KEY = AuthenticationError("wrong key", status=401)
 QUOTA = RateLimitError("no money", status=429, code="insufficient_quota", retry_after=1.0)
+
+
+OUT = NetworkError("nobody answers", phase="connect")
 
 
 class Turn:
@@ -414,3 +418,140 @@ def test_a_rate_limit_in_a_stream_has_its_wait() -> None:
     error = failure_of(delta)
     assert error.retry_after == 1.5
     assert rule_for(error) is RATE_LIMITED
+
+
+# Ejection
+
+
+def with_ejections(chain: dict[str, list[str]], *, after: int = 3, **settings: Any) -> tuple[Turn, Ejections]:
+    turn = Turn(chain)
+    rule = EjectionRule(after=after, seconds=10.0, most_seconds=60.0)
+    ejections = Ejections(rule, clock=turn.clock)
+    turn.attempts = turn.another(ejections=ejections, **settings)
+    return turn, ejections
+
+
+def test_a_target_that_is_ejected_during_a_turn_is_left_without_further_retries() -> None:
+    turn, ejections = with_ejections({"a": [], "b": []}, after=2, retries=5)
+    assert turn.first()[0] == "a"
+    assert turn.after(OUT)[0] == "a"  # type: ignore[index]
+    assert turn.after(OUT) == ("b", "", 0.0)
+    assert ejections.ejected() == {"a": 1}
+
+
+def test_an_ejected_target_is_not_tried_before_the_others() -> None:
+    turn, ejections = with_ejections({"a": [], "b": [], "c": []}, after=1, retries=0)
+    turn.first()
+    turn.after(OUT)
+    second = turn.another(ejections=ejections, retries=0)
+    visits = [second.first().upstream.name]
+    while (attempt := second.after(OUT)) is not None:
+        visits.append(attempt.upstream.name)
+    assert visits == ["b", "c", "a"], "it is the last resort, and better than nothing"
+
+
+def test_a_resting_key_is_better_than_an_ejected_target() -> None:
+    turn, ejections = with_ejections({"a": [], "b": ["k"]}, after=1)
+    turn.first()
+    turn.after(OUT)
+    turn.upstreams["b"].keys.rest("k", 60)
+    assert turn.another(ejections=ejections).first().upstream.name == "b"
+
+
+def test_one_turn_probes_a_target_whose_time_is_over() -> None:
+    turn, ejections = with_ejections({"a": [], "b": []}, after=1)
+    turn.first()
+    turn.after(OUT)
+    turn.clock.now += 10
+    probe, other = turn.another(ejections=ejections), turn.another(ejections=ejections)
+    assert (probe.first().upstream.name, other.first().upstream.name) == ("a", "b")
+    probe.answered()
+    probe.close()
+    other.close()
+    assert turn.another(ejections=ejections).first().upstream.name == "a"
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_probe_that_ends_without_a_result_makes_room_for_another(is_refused: bool) -> None:
+    turn, ejections = with_ejections({"a": [], "b": []}, after=1)
+    turn.first()
+    turn.after(OUT)
+    turn.clock.now += 10
+    probe = turn.another(ejections=ejections)
+    probe.first()
+    if is_refused:
+        assert probe.after(InvalidRequestError("no", status=400)) is None
+    probe.close()  # or the client has disconnected
+    assert ejections.ejected() == {"a": 1}
+    assert turn.another(ejections=ejections).first().upstream.name == "a"
+
+
+NOT_ITS_FAULT = {
+    "an invalid request": InvalidRequestError("no", status=400),
+    "a long conversation": ContextOverflowError("too long", code="context_length_exceeded"),
+    "a content filter": ServerError("no", code="content_filter"),
+    "a rate limit": LIMIT,
+    "a used quota": QUOTA,
+    "a wrong key": WRONG_KEY,
+    "a forbidden model": PermissionDeniedError("no", status=403),
+}
+ITS_FAULT = {
+    "no connection": OUT,
+    "a broken connection": NetworkError("reset", phase="cut"),
+    "a server error": BROKEN,
+    "overload": OverloadedError("busy", status=503),
+    "an unreadable answer": ServerError("?", code="upstream_invalid"),
+    "no such model": NotFoundError("no model", status=404),
+}
+
+
+@pytest.mark.parametrize("why", NOT_ITS_FAULT)
+def test_what_is_not_the_targets_fault_never_counts(why: str) -> None:
+    turn, ejections = with_ejections({"a": ["k1"], "b": []}, after=1)
+    for _ in range(5):
+        attempts = turn.another(ejections=ejections)
+        attempts.first()
+        attempts.after(NOT_ITS_FAULT[why])
+        turn.clock.now += 10_000
+    assert ejections.ejected() == {}
+
+
+@pytest.mark.parametrize("why", ITS_FAULT)
+def test_what_is_the_targets_fault_counts(why: str) -> None:
+    turn, ejections = with_ejections({"a": ["k1"], "b": []}, after=1)
+    turn.first()
+    turn.after(ITS_FAULT[why])
+    assert ejections.ejected() == {"a": 1}
+
+
+def test_an_answer_that_breaks_counts_as_well() -> None:
+    """Nothing is tried again, but half of the attempts have failed."""
+    turn, ejections = with_ejections({"a": [], "b": []}, after=2)
+    for _ in range(8):
+        attempts = turn.another(ejections=ejections)
+        assert attempts.first().upstream.name == "a"
+        assert not ejections.ejected().get("a")
+        attempts.answered()
+        attempts.answered(NetworkError("reset", phase="cut"))
+        attempts.close()
+        if ejections.ejected() == {"a": 1}:
+            return
+    raise AssertionError("it was never ejected")
+
+
+def test_the_only_target_of_a_model_is_not_counted() -> None:
+    turn, ejections = with_ejections({"a": []}, after=1, retries=0)
+    turn.first()
+    assert turn.after(OUT) is None
+    assert ejections.ejected() == {}
+
+
+def test_the_seed_chooses_among_keys() -> None:
+    turn = Turn({"a": ["k1", "k2", "k3"]})
+    keys = {turn.another(seed=bytes([number]) * 16).first().key for number in range(40)}
+    assert keys == {"k1", "k2", "k3"}
+    attempts = turn.another(seed=bytes(16))
+    tried = [attempts.first().key]
+    while (attempt := attempts.after(WRONG_KEY)) is not None:
+        tried.append(attempt.key)
+    assert sorted(tried) == ["k1", "k2", "k3"]

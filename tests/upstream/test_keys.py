@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.dialects.presets import fingerprint
+from penstock.upstream.affinity import SEED_BYTES
 from penstock.upstream.keys import KeyRing
 from tests.upstream.sending import Clock
 
@@ -84,6 +85,37 @@ def test_an_unknown_key_cannot_rest() -> None:
     keys, _ = ring("a")
     keys.rest("gone", 60)
     assert keys.take() == "a"
+
+
+SEEDS = [bytes([number]) * SEED_BYTES for number in range(64)]
+
+
+def test_conversations_are_spread_over_the_keys_and_keep_theirs() -> None:
+    keys, clock = ring("a", "b", "c")
+    taken = {seed: keys.take((), seed) for seed in SEEDS}
+    assert set(taken.values()) == {"a", "b", "c"}
+    reordered, _ = ring("c", "a", "b")
+    assert {seed: reordered.take((), seed) for seed in SEEDS} == taken
+    keys.rest("a", 60)
+    moved = {seed: keys.take((), seed) for seed in SEEDS}
+    assert set(moved.values()) == {"b", "c"}
+    assert all(moved[seed] == key for seed, key in taken.items() if key != "a")
+    clock.now += 60
+    assert {seed: keys.take((), seed) for seed in SEEDS} == taken
+
+
+def test_the_key_that_reasoning_is_bound_to_comes_before_that_of_the_conversation() -> None:
+    keys, _ = ring("a", "b")
+    assert {keys.take([fingerprint("b")], seed) for seed in SEEDS} == {"b"}
+
+
+def test_keys_that_are_not_spread_are_used_in_their_order() -> None:
+    clock = Clock()
+    keys = KeyRing(("a", "b", "c"), clock=clock, spread=False)
+    assert {keys.take((), seed) for seed in SEEDS} == {"a"}
+    keys.rest("a", 60)
+    assert {keys.take((), seed) for seed in SEEDS} == {"b"}
+    assert {keys.another({"b"}, (), seed) for seed in SEEDS} == {"c"}
 
 
 def test_a_duplicate_key_is_one_key() -> None:

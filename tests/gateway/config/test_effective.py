@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.gateway.config.effective import EffectiveSetting, SettingOrigin, effective_settings
 from penstock.gateway.config.file import LIMITS, SERVER, load_settings, read_settings
 from penstock.gateway.config.options import OptionError, ServeOptions
+from penstock.gateway.config.routing import ROUTING
 from penstock.gateway.config.store import STORE
 from penstock.gateway.config.targets import TARGET
 from penstock.gateway.config.values import dotted
@@ -140,9 +142,28 @@ def test_every_setting_is_there(folder: Path) -> None:
     expected = {"default_model", "passthrough", *(f"server.{name}" for name in SERVER)}
     expected |= {f"store.{name}" for name in STORE}
     expected |= {f"limits.{name}" for name in LIMITS}
+    expected |= {f"routing.{name}" for name in ROUTING}
     expected |= {f"targets.x.{name}" for name in TARGET if name not in ("headers", "quirks")}
     assert set(found) == expected
     assert found["server.store"].value == "/home/anna/.local/share/penstock/responses.sqlite"
+
+
+def test_groups_are_shown_as_they_are_written(folder: Path) -> None:
+    text = """\
+[routing]
+eject_after = "off"
+[targets.a]
+preset = "ollama"
+[targets.b]
+preset = "ollama"
+[models.m]
+targets = [[{ target = "a/x", weight = 2.5 }, "b"], "a"]
+"""
+    found = settings_of(text, folder)
+    shown = "\n".join(as_toml(list(found.values()), 100))
+    assert tomllib.loads(shown)["models"] == tomllib.loads(text)["models"]
+    assert found["models.m.targets"].origin == SettingOrigin("file", "penstock.toml:8")
+    assert found["routing.eject_after"].value == "off"
 
 
 def test_the_store_is_shown_without_passwords(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

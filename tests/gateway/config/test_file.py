@@ -15,8 +15,9 @@ from penstock.errors import ConfigError
 from penstock.gateway.config.file import LIMITS, SERVER, TOP, find_config, load_settings
 from penstock.gateway.config.keys import KEY
 from penstock.gateway.config.models import MODEL
+from penstock.gateway.config.routing import ROUTING
 from penstock.gateway.config.targets import TARGET
-from penstock.gateway.settings import Limits, ModelRoute, RouteStep, Settings
+from penstock.gateway.settings import Limits, ModelRoute, RouteStep, Routing, Settings
 from tests.effort import examples
 from tests.gateway.config.documents import DOCUMENTS, WRONG, written_document
 from tests.gateway.config.reading import ENVIRONMENT, PAGE, errors, read, read_or_errors
@@ -58,6 +59,8 @@ def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) 
     assert settings.passthrough == "router"
     assert settings.allowed_origins == ("https://app.example", "http://localhost:3000")
     assert settings.limits == Limits()
+    assert settings.routing == Routing()
+    assert [target.spread_keys for target in settings.targets] == [True, False, True]
     claude, router, local = settings.targets
     assert (claude.dialect, claude.keys, claude.key_header) == ("anthropic", ("sk-ant",), "x-api-key")
     assert claude.base_url == PRESETS["anthropic"].base_url
@@ -77,6 +80,14 @@ def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) 
             name="best",
             steps=(RouteStep("claude", "claude-opus-4-7"), RouteStep("router", "anthropic/claude-opus-4.7")),
         ),
+        "fastest": ModelRoute(
+            name="fastest",
+            steps=(
+                RouteStep("local", "qwen3-32b", 3.0),
+                RouteStep("router", "qwen/qwen3-32b", is_alternative=True),
+                RouteStep("claude", "claude-haiku-4-5"),
+            ),
+        ),
     }
     assert settings.aliases == {"gpt-5": "best", "claude-sonnet-4-5": "fast"}
     assert settings.accents == {"my-agent/": "openai"}
@@ -90,7 +101,7 @@ def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) 
 def test_the_example_has_every_setting() -> None:
     found = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found
-    for name in {*TOP, *SERVER, *LIMITS, *TARGET, *MODEL, *KEY}:
+    for name in {*TOP, *SERVER, *LIMITS, *ROUTING, *TARGET, *MODEL, *KEY}:
         assert re.search(rf"(?m)^{name} =|^\[+{name}|^\[targets\.\w+\.{name}\]", found[1]), name
 
 

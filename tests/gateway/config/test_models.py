@@ -41,3 +41,39 @@ def test_aliases_never_lead_in_circles(aliases: dict[str, str]) -> None:
     settings, found = read_or_errors(text)
     assert settings is None or set(settings.aliases.values()) <= {"g"}
     assert all("refers to itself" in each.message or "no model" in each.message for each in found)
+
+
+TWO = LOCAL + '[targets.b]\npreset = "ollama"\n'
+
+
+def test_a_plain_list_is_a_fallback_chain() -> None:
+    route = read(f'{TWO}[models.m]\ntargets = ["local", "b", "local/x"]').models["m"]
+    assert route.groups == [[RouteStep("local")], [RouteStep("b")], [RouteStep("local", "x")]]
+
+
+def test_a_list_inside_is_a_group_with_weights() -> None:
+    text = """[models.m]
+model = "up"
+targets = ["b/first", [{ target = "local", weight = 2 }, "b/x/y", { target = "b", weight = 0 }], ["local/z"]]
+"""
+    assert read(TWO + text).models["m"].groups == [
+        [RouteStep("b", "first")],
+        [
+            RouteStep("local", "up", 2.0),
+            RouteStep("b", "x/y", 1.0, is_alternative=True),
+            RouteStep("b", "up", 0.0, is_alternative=True),
+        ],
+        [RouteStep("local", "z")],
+    ]
+
+
+def test_every_error_of_a_group_is_reported() -> None:
+    text = '[models.m]\ntargets = [["c", { target = "d", weight = -1 }], "local", ["local"]]\n'
+    settings, found = read_or_errors(TWO + text)
+    assert settings is None
+    assert [each.message.partition(": ")[0] for each in found] == [
+        "models.m.targets[0][0]",
+        "models.m.targets[0][1].weight",
+        "models.m.targets[0][1]",
+        "models.m.targets[2][0]",
+    ]

@@ -17,7 +17,8 @@ from penstock.errors import ConfigError
 from penstock.gateway.config import schema
 from penstock.gateway.config.file import LIMITS, SERVER
 from penstock.gateway.config.keys import KEY
-from penstock.gateway.config.models import MODEL
+from penstock.gateway.config.models import GROUP_TARGET, MODEL
+from penstock.gateway.config.routing import ROUTING
 from penstock.gateway.config.schema import config_schema
 from penstock.gateway.config.starter import starter_file
 from penstock.gateway.config.targets import TARGET
@@ -34,6 +35,7 @@ TOO_MUCH_FOR_A_SCHEMA = re.compile(
     r"|another (key|entry)|there is another budget|needs a target|limits: (window|unknown)|after the slash"
     r"|must not contain a user name|socks5|must be only a name or an address|expires = \""
     r"|\$ without a variable|must be a duration$|longer than a year|is not .* own address"
+    r"|all weights of this group|is longer than eject_time_max"
 )
 """Errors that depend on the environment, on other parts of the file, or on languages within strings."""
 
@@ -63,6 +65,8 @@ def test_the_schema_is_valid_and_describes_every_setting() -> None:
         (MODEL, schema.MODEL_ROWS),
         (KEY, schema.KEY_ROWS),
         (LIMITS, schema.LIMIT_DESCRIPTIONS),
+        (ROUTING, schema.ROUTING_DESCRIPTIONS),
+        (GROUP_TARGET, schema.GROUP_ROWS),
     ):
         assert set(names) == set(rows)
 
@@ -113,6 +117,8 @@ def test_the_schema_rejects_nothing_that_the_gateway_accepts(document: dict[str,
         '[server]\nmetrics = "[::1]:9464"\nmetrics_token_env = "METRICS_TOKEN"\nhost = "::1"\n',
         f'[[keys]]\nname = "a"\nhash = "{HASH.upper()}"\nbudget = "1_000 Tokens / DAY"\noperator = true\n',
         f'[[keys]]\nname = "a"\nhash = "{HASH}"\nexpires = 2027-01-31 18:00:00\nmodels = ["gpt-*", "*"]\n',
+        "[routing]\neject_after = 0\neject_time = 0.5\n",
+        '[targets.a]\npreset = "ollama"\n[models.m]\ntargets = [["a", {target = "a/x", weight = 0}], "a/y"]',
         '[targets.a]\nbase_url = "HTTP://[::1]/v1?x=y"\nheaders = {Authorization = "Bearer $SPARE_KEY"}\n',
     ],
 )

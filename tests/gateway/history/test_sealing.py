@@ -40,6 +40,16 @@ def test_a_key_is_derived_as_rfc_5869_says() -> None:
     assert Sealer("a secret").open("me", text) == b"a summary"
 
 
+def test_the_cache_key_of_a_conversation_depends_on_the_secret() -> None:
+    """It is sent to upstreams: nobody without the secret can try texts and names of tenants."""
+    key = Sealer("a secret").cache_key(b"root")
+    assert len(key) == 32
+    assert Sealer("a secret", ["old"]).cache_key(b"root") == key
+    others = [Sealer("another").cache_key(b"root"), Sealer("a secret").cache_key(b"other")]
+    assert len({key, *others}) == 3
+    assert sha256(b"root").hexdigest()[:32] not in (key, *others)
+
+
 def test_the_same_data_is_never_sealed_the_same_way() -> None:
     sealer = Sealer("a secret")
     assert len({sealer.seal("local", DATA) for _ in range(100)}) == 100
