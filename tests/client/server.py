@@ -148,9 +148,11 @@ def streamed(events: list[streams.Event] = HELLO, **headers: str) -> Script:
 class Server:
     """Plays one script per request, in order, and closes the connection after it."""
 
-    def __init__(self, *scripts: Script, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *scripts: Script, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
+        """`port`: 0 picks a free one."""
         self._scripts = list(scripts)
         self._tls = tls
+        self._wanted_port = port
         self._tasks: set[asyncio.Task[None]] = set()
         self.asked: list[Asked] = []
         self.connections = 0
@@ -158,7 +160,7 @@ class Server:
         self.opened = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._wanted_port, ssl=self._tls)
         self.port: int = self._server.sockets[0].getsockname()[1]
         self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
         return self

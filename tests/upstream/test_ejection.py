@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.errors import ServerError
 from penstock.upstream.ejection import EjectionChange, EjectionRule, Ejections, TargetModel
 from tests.effort import examples
 from tests.upstream.sending import Clock
@@ -12,7 +13,7 @@ from tests.upstream.sending import Clock
 A: TargetModel = ("a", "m")
 B: TargetModel = ("b", "m")
 C: TargetModel = ("c", "m")
-CODE = "server_error"
+ERROR = ServerError("broken", status=500)
 
 
 class Watch:
@@ -26,7 +27,7 @@ class Watch:
 
     def fail(self, name: TargetModel = A, times: int = 1, among: tuple[TargetModel, ...] = (A, B)) -> None:
         for _ in range(times):
-            self.ejections.failed(name, among, CODE)
+            self.ejections.failed(name, among, ERROR)
 
     def is_out(self, name: TargetModel = A) -> bool:
         return self.ejections.is_ejected(name)
@@ -49,9 +50,8 @@ def test_a_target_is_ejected_after_failures_in_a_row() -> None:
     assert watch.ejections.admits(B)
     [change] = watch.changes
     assert (change.target, change.model, change.seconds) == ("a", "m", 10.0)
-    assert change.sentence() == (
-        "target a (m) is ejected for 10 s: 3 of its last 3 attempts failed, the last with server_error"
-    )
+    assert change.sentence() == "target a (m) is ejected for 10 s: 3 of its last 3 attempts failed"
+    assert change.error is ERROR
 
 
 def test_an_answer_in_between_starts_the_count_again() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
@@ -13,6 +12,7 @@ from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.history.sealing import Sealer, load_sealer
 from penstock.gateway.http.bodies import BodyReader
 from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.refusals import code_of
 from penstock.gateway.services import Fleet, Services
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log
@@ -85,19 +85,19 @@ class Gateway:
         return {**dict.fromkeys(self._fleet.resting(), 0.0), **self.ejections.ejected()}
 
     def _note_ejection(self, change: EjectionChange) -> None:
-        is_ejected = change.seconds > 0
-        if is_ejected:
-            self.metrics.count("penstock_ejections_total", target=change.target)
         fields: dict[str, Any] = {
             "event": "target",
-            "code": "ejected" if is_ejected else "back",
+            "code": "back" if change.error is None else "ejected",
             "target": change.target,
             "upstream_model": shown(change.model),
         }
-        if is_ejected:
-            fields |= {"seconds": change.seconds, "last_error": change.code}
-        level = logging.WARNING if is_ejected else logging.INFO
-        log.log(level, "%s", change.sentence(), extra={"fields": fields})
+        if change.error is None:
+            log.info("%s", change.sentence(), extra={"fields": fields})
+            return
+        self.metrics.count("penstock_ejections_total", target=change.target)
+        why = code_of(change.error)
+        fields |= {"seconds": change.seconds, "last_error": why}
+        log.warning("%s", f"{change.sentence()}, the last with {why}", extra={"fields": fields})
 
     def reload(self, settings: Settings) -> None:
         """Use the new settings for new turns; running turns end under the old ones."""

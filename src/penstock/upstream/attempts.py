@@ -263,7 +263,7 @@ class Attempts:
         if self._ejections is None:
             return
         if rule_for(error).ejects:
-            self._ejections.failed(failed.name, self._candidates, error.code)
+            self._ejections.failed(failed.name, self._candidates, error)
         else:
             self._ejections.released(failed.name)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Struct
 
+from penstock.errors import OpenResponsesError
 from penstock.formatting import counted
 
 TargetModel = tuple[str, str]
@@ -41,15 +42,15 @@ class EjectionChange(Struct, frozen=True, kw_only=True):
     failures: int = 0
     attempts: int = 0
     """How many of its last attempts failed."""
-    code: str = ""
-    """The error code of the last failure."""
+    error: OpenResponsesError | None = None
+    """The last failure."""
 
     def sentence(self) -> str:
         where = f"target {self.target} ({self.model})"
         if not self.seconds:
             return f"{where} answers again: it is no longer ejected"
         counts = f"{self.failures} of its last {counted(self.attempts, 'attempt')} failed"
-        return f"{where} is ejected for {self.seconds:g} s: {counts}, the last with {self.code}"
+        return f"{where} is ejected for {self.seconds:g} s: {counts}"
 
 
 class _Record(Struct):
@@ -129,7 +130,7 @@ class Ejections:
         if not record.results and now - record.returned_at > record.seconds:
             del self._records[name]
 
-    def failed(self, name: TargetModel, among: Sequence[TargetModel], code: str) -> None:
+    def failed(self, name: TargetModel, among: Sequence[TargetModel], error: OpenResponsesError) -> None:
         """Count a failure, and eject the target if that is due. `among` are all targets of the model: the
         last one that is left is never ejected."""
         if not self._rule.after:
@@ -138,9 +139,9 @@ class Ejections:
         record.add(True, self._most)
         if record.until is not None:
             if record.probe_until > self._clock():
-                self._eject(name, record, code)  # the probe has failed
+                self._eject(name, record, error)  # the probe has failed
         elif self._is_due(record) and any(each != name and not self.is_ejected(each) for each in among):
-            self._eject(name, record, code)
+            self._eject(name, record, error)
 
     def released(self, name: TargetModel) -> None:
         """Note that an attempt has ended without saying anything about the target: another may be the
@@ -165,7 +166,7 @@ class Ejections:
             return True
         return record.count == self._most and 2 * record.results.bit_count() >= record.count
 
-    def _eject(self, name: TargetModel, record: _Record, code: str) -> None:
+    def _eject(self, name: TargetModel, record: _Record, error: OpenResponsesError) -> None:
         now, rule = self._clock(), self._rule
         lasted = record.until is not None or now - record.returned_at <= record.seconds
         seconds = min(2 * record.seconds if record.seconds and lasted else rule.seconds, rule.most_seconds)
@@ -177,6 +178,6 @@ class Ejections:
                 seconds=seconds,
                 failures=record.results.bit_count(),
                 attempts=record.count,
-                code=code,
+                error=error,
             )
         )
