@@ -296,11 +296,12 @@ def _separate_turn(input_items: list[dict[str, Any]], prefix: str) -> list[dict[
     ]
 
 
-def test_a_derived_cache_key_is_sent_to_openai_unless_the_client_has_its_own() -> None:
+def test_a_derived_cache_key_is_sent_where_it_is_taken_unless_the_client_has_its_own() -> None:
     def sent(request: dict[str, Any], target: dict[str, Any]) -> Any:
         plan = msgspec.structs.replace(plan_for(request, **target), cache_key="derived")
         return render(plan).body.get("prompt_cache_key")
 
     assert sent({}, OPENAI) == "derived"
     assert sent({"prompt_cache_key": "mine"}, OPENAI) == "mine"
+    assert sent({}, {"vendor": "openrouter"}) == "derived"
     assert sent({}, OTHER) is None

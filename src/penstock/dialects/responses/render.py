@@ -122,7 +122,9 @@ class _ResponsesRenderer:
         self._plan = plan
         self._request = plan.request
         self._quirks = plan.target.quirks
-        self._is_original = vendor_facts(plan.target.vendor).original_responses
+        vendor = vendor_facts(plan.target.vendor)
+        self._is_original = vendor.original_responses
+        self._takes_cache_key = "prompt_cache_key" in vendor.optional_fields
         self._diagnostics = Diagnostics()
         self._echo: dict[str, str | None] = {}
         self._body: dict[str, Any] = {
@@ -247,7 +249,7 @@ class _ResponsesRenderer:
                 self._body[name] = to_builtins(value)
         for name, value in (self._request.extra or {}).items():
             self._body.setdefault(name, value)
-        if self._is_original and self._plan.cache_key:
+        if self._takes_cache_key and self._plan.cache_key:
             self._body.setdefault("prompt_cache_key", self._plan.cache_key)
         if not self._is_original:
             self._without_original_values()
