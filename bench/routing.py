@@ -246,11 +246,11 @@ def tables(results: Json) -> str:
     ratio, uncached = results["ratio"], results["uncached_ratio"]
     how = (
         f"Measured on {machine()}: {results['conversations']} conversations of {results['turns']} turns, two "
-        f"workers, four keys for each API format. Medians of {results['rounds']} runs, with the least and the most."
+        f"workers, four keys for each API format. Medians of {results['rounds']} runs, and the least and most."
     )
     saved = (
-        f"The hit rate with affinity is {ratio['median']:.2f} times the one without, and {uncached['median']:.0%} "
-        "as many tokens are not cached."
+        f"The hit rate with affinity is {ratio['median']:.2f} times the one without, and only "
+        f"{uncached['median']:.0%} as many tokens are not cached."
     )
     turns = f"turns {ADDED_BEFORE + 1} to {TURNS}"
     return "\n\n".join(
