@@ -246,7 +246,7 @@ def tables(results: Json) -> str:
     ratio, uncached = results["ratio"], results["uncached_ratio"]
     how = (
         f"Measured on {machine()}: {results['conversations']} conversations of {results['turns']} turns, two "
-        f"workers, four keys for each API format. Medians of {results['rounds']} runs, and the least and most."
+        f"workers, four keys for each API format. Medians of {results['rounds']} runs, with least and most."
     )
     saved = (
         f"The hit rate with affinity is {ratio['median']:.2f} times the one without, and only "

@@ -20,14 +20,14 @@ SEED_BYTES = 16
 _BITS = 52
 """A fraction of so many bits plus a half fits into a float, and is never 0 or 1."""
 _SYSTEM_TEXT = 2048
-"""Characters of the system prompt that count. Vendors cache no prefix of fewer than about 1,000 tokens: if
+"""Bytes of the system prompt that count. Vendors cache no prefix of fewer than about 1,000 tokens: if
 the text changes within these, there is nothing to lose; what changes after them must not change the root."""
 _USER_TEXT = 16 * 1024
 """Characters of the user's first messages that count. Hashing them takes a few microseconds."""
 _LONG_FIELD = 1024
 """Characters of an image or a file that count; they are followed by its length."""
 _PART_FIELDS = ("text", "image_url", "file_id", "file_url", "file_data", "video_url")
-_WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}
+_DIGITS = b"0123456789"
 
 
 def conversation_root(request: CreateResponse, tenant: str) -> bytes:
@@ -48,15 +48,19 @@ def conversation_root(request: CreateResponse, tenant: str) -> bytes:
     return _hash("beginning", tenant, system, user) if system or user else b""
 
 
-def _hash(*texts: str) -> bytes:
+def _hash(*texts: str | bytes) -> bytes:
     digest = blake2b(digest_size=SEED_BYTES)
     for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
+        data = _bytes(text) if isinstance(text, str) else text
         digest.update(len(data).to_bytes(8, "big") + data)
     return digest.digest()
 
 
-def _system_text(request: CreateResponse, items: Sequence[Item]) -> str:
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _system_text(request: CreateResponse, items: Sequence[Item]) -> bytes:
     """Return the beginning of the system prompt, without digits: dates and times may change from turn to
     turn."""
     text = request.instructions or ""
@@ -64,7 +68,7 @@ def _system_text(request: CreateResponse, items: Sequence[Item]) -> str:
         if len(text) >= 2 * _SYSTEM_TEXT or not _is_from(item, "system", "developer"):
             break
         text += "".join(_content(item, 2 * _SYSTEM_TEXT))
-    return text[: 2 * _SYSTEM_TEXT].translate(_WITHOUT_DIGITS)[:_SYSTEM_TEXT]
+    return _bytes(text[: 2 * _SYSTEM_TEXT]).translate(None, _DIGITS)[:_SYSTEM_TEXT]
 
 
 def _user_text(items: Sequence[Item]) -> str:
@@ -116,7 +120,7 @@ def score(seed: bytes, member: str, weight: float = 1.0) -> tuple[float, float, 
 
     A member of weight 0 wins only against others of weight 0.
     """
-    digest = blake2b(member.encode("utf-8", "surrogatepass"), digest_size=8, key=seed).digest()
+    digest = blake2b(_bytes(member), digest_size=8, key=seed).digest()
     fraction = ((int.from_bytes(digest, "big") >> (64 - _BITS)) + 0.5) / 2**_BITS
     # Of exponential variables with these rates, each is the smallest with a probability that is proportional
     # to its rate. The fraction decides between members of weight 0.
