@@ -164,6 +164,12 @@ def run(seed: int, *, affinity: bool, adds_target: bool) -> list[Conversation]:
     return conversations
 
 
+def possible_rate(conversations: list[Conversation]) -> float:
+    """Return the part of the input tokens that can be cached: all but what is new in each turn."""
+    usage = [pair for each in conversations for pair in zip(each.usage, each.usage[1:], strict=False)]
+    return sum(before[0] for before, _ in usage) / sum(now[0] for _, now in usage)
+
+
 def hit_rate(conversations: list[Conversation], turns: slice = slice(1, None)) -> float:
     """Return the part of the input tokens that was cached. First turns have nothing in a cache of their own,
     so they are left out."""
@@ -208,6 +214,7 @@ def measure() -> dict[str, object]:
         "turns": TURNS,
         "rounds": ROUNDS,
         "hit_rate": rates,
+        "possible": round(possible_rate(runs["affinity"][0]), 4),
         "ratio": _middle(ratios),
         "uncached_ratio": _middle(
             [
@@ -250,7 +257,8 @@ def tables(results: Json) -> str:
     )
     saved = (
         f"The hit rate with affinity is {ratio['median']:.2f} times the one without, and only "
-        f"{uncached['median']:.0%} as many tokens are not cached."
+        f"{uncached['median']:.0%} as many tokens are not cached. At most {results['possible']:.1%} can be: "
+        "the rest is new in each turn."
     )
     turns = f"turns {ADDED_BEFORE + 1} to {TURNS}"
     return "\n\n".join(

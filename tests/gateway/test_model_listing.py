@@ -89,10 +89,12 @@ def settings(*overrides: str, **fields: Any) -> Settings:
 
 def routes(**steps: tuple[str, ...]) -> dict[str, ModelRoute]:
     """`fast=("near/llama", "far")`."""
-    return {
-        name: ModelRoute(name=name, steps=tuple(RouteStep(*step.split("/", 1)) for step in chain))
-        for name, chain in steps.items()
-    }
+    return {name: ModelRoute(name=name, steps=tuple(map(route_step, chain))) for name, chain in steps.items()}
+
+
+def route_step(written: str) -> RouteStep:
+    target, _, model = written.partition("/")
+    return RouteStep(target, model)
 
 
 def listed(settings: Settings, fetch: Fetch, **options: Any) -> dict[str, ModelInfo]:
