@@ -58,6 +58,8 @@ def turns(draw: st.DrawFn) -> list[list[Json]]:
         ids = [f"call_{number}_{place}" for place in range(calls)]
         added += [call(id, draw(st.sampled_from(["read", "write"]))) for id in ids]
         added += [output(id, draw(texts)) for id in ids]
+        if draw(st.booleans()):  # a late instruction must not change the system prompt (decision 19)
+            added.append({"role": "developer", "content": draw(texts)})
         found.append([*added, *([user(draw(texts))] if not calls or draw(st.booleans()) else [])])
     return found
 
