@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from tests.client.server import in_a_thread
 from tests.gateway.configs import SHARED_CONFIG
 from tests.gateway.in_process import LocalGateway
+from tests.gateway.log_records import log_records
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.gateway.upstream import ScriptedUpstream
 
@@ -43,18 +43,5 @@ def local() -> Iterator[LocalGateway]:
 @pytest.fixture
 def verdicts() -> Iterator[list[dict[str, Any]]]:
     """The verdicts of the turns that end in this process."""
-    found: list[dict[str, Any]] = []
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            fields = getattr(record, "fields", {})
-            if fields.get("event") == "turn":
-                found.append(fields)
-
-    log, collector = logging.getLogger("penstock.gateway"), Collector()
-    level = log.level
-    log.addHandler(collector)
-    log.setLevel(logging.DEBUG)
-    yield found
-    log.removeHandler(collector)
-    log.setLevel(level)
+    with log_records("turn") as found:
+        yield found.fields

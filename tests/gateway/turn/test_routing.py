@@ -27,6 +27,7 @@ from penstock.upstream.target import Upstream, UpstreamTarget
 from tests.dialects.chat_streams import chunk
 from tests.gateway.fake_upstreams import Answer, FakeUpstream, Step, answer
 from tests.gateway.in_process import Caller, Json, call, with_gateway
+from tests.gateway.log_records import LogRecords, log_records
 from tests.gateway.two_workers import Worker, with_two_workers
 from tests.gateway.upstream import frames
 
@@ -176,22 +177,10 @@ def test_a_target_without_weight_answers_if_the_others_fail() -> None:
 
 
 @pytest.fixture
-def logged() -> Iterator[list[logging.LogRecord]]:
+def logged() -> Iterator[LogRecords]:
     """What the gateway logs about targets."""
-    found: list[logging.LogRecord] = []
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if getattr(record, "fields", {}).get("event") == "target":
-                found.append(record)
-
-    log, collector = logging.getLogger("penstock.gateway"), Collector()
-    level = log.level
-    log.addHandler(collector)
-    log.setLevel(logging.INFO)
-    yield found
-    log.removeHandler(collector)
-    log.setLevel(level)
+    with log_records("target") as found:
+        yield found
 
 
 CHAIN = ModelRoute(name="m", steps=(RouteStep("one"), RouteStep("two")))
@@ -202,7 +191,7 @@ def chain(routing: Routing = ENDLESS) -> Settings:
     return Settings(models={"m": CHAIN}, limits=NO_RETRIES, routing=routing)
 
 
-def test_a_target_that_is_down_is_asked_no_more(logged: list[logging.LogRecord]) -> None:
+def test_a_target_that_is_down_is_asked_no_more(logged: LogRecords) -> None:
     one, two = KeyedUpstream("one"), KeyedUpstream("two")
     one.broken = DOWN
 
@@ -218,13 +207,13 @@ def test_a_target_that_is_down_is_asked_no_more(logged: list[logging.LogRecord])
         assert 'penstock_ejections_total{target="one"} 1' in text
 
     with_gateway(test, one, two, settings=chain())
-    [record] = logged
+    [record] = logged.records
     assert record.levelno == logging.WARNING
     assert record.getMessage().startswith("target one (m) is ejected for 300 s: 3 of its last 3 attempts")
-    assert record.__dict__["fields"]["last_error"] == "upstream_unreachable"
+    assert logged.fields[0]["last_error"] == "upstream_unreachable"
 
 
-def test_a_target_that_works_again_is_back_after_one_turn(logged: list[logging.LogRecord]) -> None:
+def test_a_target_that_works_again_is_back_after_one_turn(logged: LogRecords) -> None:
     one, two = KeyedUpstream("one"), KeyedUpstream("two")
     one.broken = DOWN
 
@@ -240,23 +229,30 @@ def test_a_target_that_works_again_is_back_after_one_turn(logged: list[logging.L
         assert not gateway.ejections.ejected().get("one")
 
     with_gateway(test, one, two, settings=chain(Routing(eject_after=3, eject_time=0.001)))
-    assert [record.__dict__["fields"]["code"] for record in logged] == ["ejected", "back"]
+    assert [each["code"] for each in logged.fields] == ["ejected", "back"]
+
+
+async def probed(gateway: Gateway, one: KeyedUpstream) -> Caller:
+    """Have a target ejected, and return the turn that tries it again."""
+    one.broken = DOWN
+    for _ in range(3):
+        await call(gateway, model="m", input="Hi")
+    one.broken = None
+    while True:
+        probe = Caller(gateway, model="m", input="Hi", stream=True)
+        while not probe.task.done():
+            if one.requests:
+                return probe
+            await asyncio.sleep(0)
 
 
 def test_a_probe_that_is_cancelled_makes_room_for_another() -> None:
     gate = asyncio.Event()
     waits: list[Step] = [gate, *HELLO]
     one, two = KeyedUpstream("one", waits, HELLO), KeyedUpstream("two")
-    one.broken = DOWN
 
     async def test(gateway: Gateway) -> None:
-        for _ in range(3):
-            await call(gateway, model="m", input="Hi")
-        one.broken = None
-        while not one.requests:
-            probe = Caller(gateway, model="m", input="Hi", stream=True)
-            while not probe.task.done() and not one.requests:
-                await asyncio.sleep(0)
+        probe = await probed(gateway, one)
         asked = len(two.used)
         await call(gateway, model="m", input="Hi")
         assert (len(one.requests), len(two.used)) == (1, asked + 1)
@@ -273,16 +269,9 @@ def test_a_probe_lets_others_follow_as_soon_as_it_has_output() -> None:
     gate = asyncio.Event()
     slow: list[Step] = [frames(chunk({"content": "Hel"}), done=False), gate, *HELLO]
     one, two = KeyedUpstream("one", slow, HELLO), KeyedUpstream("two")
-    one.broken = DOWN
 
     async def test(gateway: Gateway) -> None:
-        for _ in range(3):
-            await call(gateway, model="m", input="Hi")
-        one.broken = None
-        while not one.requests:
-            probe = Caller(gateway, model="m", input="Hi", stream=True)
-            while not probe.task.done() and not one.requests:
-                await asyncio.sleep(0)
+        probe = await probed(gateway, one)
         await probe.received(b"output_text.delta")
         await call(gateway, model="m", input="Hi")
         assert len(one.requests) == 2
