@@ -43,6 +43,14 @@ def counted(number: int, noun: str) -> str:
 # Lines of a terminal
 
 
+def printable(text: str) -> str:
+    """Return a text from outside on one line: control characters, line breaks, direction overrides and
+    invisible characters are escaped, so that it can neither control a terminal nor look like other lines."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def columns(text: str) -> int:
     """Return the width of a text without control characters in terminal columns."""
     if text.isascii():

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from penstock.cli import discard_output
 from penstock.cli.endpoint import DEFAULT_URL
-from penstock.cli.terminal import Terminal
+from penstock.cli.terminal import Terminal, output_line
 from penstock.formatting import counted, wrapped
 from penstock.gateway.settings import DEMO, EVERY, Settings
 from penstock.store import location_of
@@ -86,8 +86,7 @@ def write(lines: list[str]) -> None:
     """Print lines. If nobody reads the output any more, the gateway goes on."""
     try:
         for line in lines:
-            print(line)
-        sys.stdout.flush()
+            output_line(line)
     except (OSError, ValueError):
         discard_output()
 

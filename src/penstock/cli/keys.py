@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from penstock.cli import OK, PROBLEM, UsageError
-from penstock.cli.terminal import Terminal
+from penstock.cli.terminal import Terminal, error_line
 from penstock.suggestions import advice
 
 _USAGE = "penstock keys create|list|revoke|rotate [NAME] [options]"
@@ -113,14 +112,12 @@ def _create(options: argparse.Namespace) -> int:
     key, entry = create_key(name, **_settings(options))
     _check_entry(entry)
     if options.print:
-        sys.stderr.write(
-            f"penstock: add this to penstock.toml, and give the key below to the client:\n\n{entry}\n"
-        )
+        error_line(f"penstock: add this to penstock.toml, and give the key below to the client:\n\n{entry}")
     else:
         path = _path(options)
         _append(path, name, entry)
         Terminal().note(f"added {name} to {path}. The key is shown only once: store it safely")
-    print(key)
+    Terminal().line(key)
     return OK
 
 
@@ -223,7 +220,7 @@ def _rotate(path: Path, options: argparse.Namespace) -> int:
     _replace(path, with_new_hash(data, options.name, hash, until, str(path)))
     old = f"The old key works until {until}" if until else "The old key is no longer accepted"
     Terminal().note(f"replaced the key of {options.name} in {path}. {old}")
-    print(key)
+    Terminal().line(key)
     return OK
 
 

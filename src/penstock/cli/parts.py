@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM
 from penstock.cli.source import chunks, streams_only
-from penstock.cli.terminal import Terminal
+from penstock.cli.terminal import Terminal, error_line
 
 if TYPE_CHECKING:
     from penstock.parts.adapter import OpenResponsesStreamAdapter
@@ -128,7 +127,7 @@ def _adapter(options: argparse.Namespace, terminal: Terminal) -> OpenResponsesSt
     thinking: Thinking = "part" if options.host_has_thinking else "none" if options.no_thinking else "text"
 
     def write(line: str) -> None:
-        print(terminal.clean(line), file=sys.stderr)
+        error_line(terminal.clean(line))
 
     return OpenResponsesStreamAdapter(
         thinking=thinking,

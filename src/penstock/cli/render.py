@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.source import contents
-from penstock.cli.terminal import Terminal
+from penstock.cli.terminal import Terminal, error_line
 from penstock.dialects.registry import DIALECTS, RENDERED
 
 if TYPE_CHECKING:
@@ -66,10 +65,10 @@ def run(options: argparse.Namespace) -> int:
     try:
         rendered = _rendered(contents(options.source, terminal), name, preset, options.model)
     except DecodeError as error:
-        print(f"penstock: {terminal.clean(str(error))}", file=sys.stderr)
+        terminal.note(str(error))
         return PROBLEM
     for each in rendered.diagnostics:
-        print(terminal.clean(f"{each.code}  {each.message}"), file=sys.stderr)
+        error_line(terminal.clean(f"{each.code}  {each.message}"))
     if options.headers:
         _print_head(rendered, preset, terminal)
     terminal.result(json.dumps(rendered.body, indent=2, ensure_ascii=False))

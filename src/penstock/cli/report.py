@@ -85,7 +85,7 @@ class JsonReporter(Reporter):
             self._print(self._result(sources[0]))
 
     def _print(self, result: dict[str, Any]) -> None:
-        self.terminal.line(json.dumps(result))
+        self.terminal.result(json.dumps(result))
 
     def _result(self, source: CheckedSource) -> dict[str, Any]:
         conceal = self.terminal.conceal

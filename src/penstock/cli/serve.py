@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, USAGE, UsageError
-from penstock.cli.terminal import Terminal, terminal_width
+from penstock.cli.terminal import Terminal, terminal_width, write_error
 from penstock.dialects.registry import RENDERED
 from penstock.formatting import counted
 
@@ -194,7 +194,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     if lost:
         message = f"{counted(lost, 'response')} could not be written to the store: the log lists them"
-        print(f"penstock: {message}", file=sys.stderr)
+        write_error(message)
     return PROBLEM if lost or crashed else OK
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.quantities import parse_moment, parse_size, parse_span
-from penstock.cli.terminal import Terminal, TerminalOutput
+from penstock.cli.terminal import Terminal, TerminalOutput, show_status
 from penstock.formatting import counted, format_size, format_time
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _delete(archive: StoreArchive, cutoff: float, max_size: int | None, terminal
     progress = _show_progress if sys.stderr.isatty() else None
     deleted = archive.prune(older_than=cutoff, most_bytes=max_size, progress=progress)
     if progress is not None:
-        sys.stderr.write("\r\033[K")
+        show_status("")
     size = archive.stats().total.bytes
     terminal.line(f"deleted {_counts(deleted)}; {format_size(size_before)} before, {format_size(size)} now")
     if max_size is not None and size > max_size:
@@ -238,8 +238,7 @@ def _dry_run(archive: StoreArchive, cutoff: float, max_size: int | None, termina
 
 def _show_progress(deleted: Pruned) -> None:
     """Write a progress line that the next one overwrites."""
-    sys.stderr.write(f"\r\033[Kdeleted {_counts(deleted)} so far\r")
-    sys.stderr.flush()
+    show_status(f"deleted {_counts(deleted)} so far")
 
 
 def _counts(deleted: Pruned) -> str:
@@ -365,7 +364,7 @@ def _import(options: argparse.Namespace, terminal: Terminal) -> int:
     progress = _show_imported if sys.stderr.isatty() else lambda _: None
     done = import_file(Path(options.file), str(place), progress)
     if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
+        show_status("")
     terminal.line(f"imported {_imported(done)} into {terminal.clean(location_of(place))}")
     if done.known:
         terminal.line(f"{counted(done.known, 'record')} of the file {_were(done.known)} there already")
@@ -401,8 +400,7 @@ def _import_secret(file: Path, url: str, terminal: Terminal) -> None:
 
 
 def _show_imported(done: Imported) -> None:
-    sys.stderr.write(f"\r\033[Kimported {_imported(done)} so far\r")
-    sys.stderr.flush()
+    show_status(f"imported {_imported(done)} so far")
 
 
 def _imported(done: Imported) -> str:

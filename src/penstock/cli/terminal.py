@@ -1,4 +1,8 @@
-"""The output of commands: colour, width, and escaping of control characters."""
+"""The output of commands: colour, width, and escaping of control characters.
+
+Nothing else writes to the standard streams (`tests/cli/test_print_paths.py`), except the screen of the chat,
+which uses the same guard.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ import shutil
 import sys
 from typing import Protocol, TextIO
 
-from penstock.cli.terminal_text import escaped
-from penstock.formatting import wrapped
+from penstock.cli.terminal_text import escaped, guarded
+from penstock.formatting import printable, wrapped
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "dim": "2"}
 
@@ -38,14 +42,15 @@ class Terminal:
 
     def clean(self, text: str) -> str:
         """Return `text` on one line, without the secret and with control characters escaped."""
-        text = self.conceal(text)
-        if text.isprintable():
-            return text
-        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+        return printable(self.conceal(text))
 
     def line(self, text: str) -> None:
         """Write a line and flush it: the stream may be live."""
-        print(text, flush=True)
+        output_line(text)
+
+    def begin_line(self, text: str) -> None:
+        """Write the beginning of a line, which the user continues."""
+        print(guarded(text), end="", flush=True)
 
     def wrapped(self, text: str, indent: str = "", *, first: str = "", colour: str = "") -> None:
         """Write clean text, wrapped at words if it must fit. `first` begins the first line, `indent` the
@@ -55,7 +60,7 @@ class Terminal:
 
     def result(self, text: str) -> None:
         """Write untrusted JSON: unchanged to a file or pipe, escaped on a terminal."""
-        self.line(escaped(text) if sys.stdout.isatty() else text)
+        print(escaped(text) if sys.stdout.isatty() else text, flush=True)
 
     def output(self) -> TerminalOutput:
         """Return an output for bytes with the same rule as `result`."""
@@ -76,7 +81,7 @@ def terminal_width(stream: TextIO) -> int:
 
 
 def write_error(text: str) -> None:
-    """Write a message to standard error: wrapped on a terminal, else on one line. It must be safe already."""
+    """Write a message to standard error: wrapped on a terminal, else on one line."""
     message = f"penstock: {text}"
     if not sys.stderr.isatty():
         lines = [message]
@@ -84,7 +89,23 @@ def write_error(text: str) -> None:
         lines = [
             line for each in message.split("\n") for line in wrapped(each, terminal_width(sys.stderr), "  ")
         ]
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    error_line("\n".join(lines))
+
+
+def output_line(text: str) -> None:
+    """Write a line to standard output."""
+    print(guarded(text), flush=True)
+
+
+def error_line(text: str) -> None:
+    """Write a line to standard error, without `penstock:` in front."""
+    print(guarded(text), file=sys.stderr, flush=True)
+
+
+def show_status(text: str) -> None:
+    """Write a line to standard error that the next one overwrites; an empty text only removes it."""
+    sys.stderr.write(f"\r\033[K{guarded(text)}\r")
+    sys.stderr.flush()
 
 
 class TerminalOutput(Protocol):

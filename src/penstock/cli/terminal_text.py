@@ -13,6 +13,8 @@ CONTROLS = re.compile(
 )
 """Control characters, direction overrides and invisible characters, but not tabs, newlines and the joiners
 that emoji and Persian need."""
+_OWN = re.compile(r"(\x1b\[[0-9;]{1,8}m|\r\x1b\[K)")
+"""Colours and styles, and the removal of the status line."""
 
 
 def safe(text: str) -> str:
@@ -27,6 +29,19 @@ def safe(text: str) -> str:
 def escaped(text: str) -> str:
     """Escape control characters as JSON does, so that JSON copied from the terminal is unchanged."""
     return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def guarded(text: str) -> str:
+    """Return output with every control character escaped that is not part of our own colours and of our own
+    status line.
+
+    This is the last step before a terminal or a pipe. Texts from outside have been escaped before, as far as
+    anyone thought of it; with colours in them, they would pass here.
+    """
+    if text.isprintable():
+        return text
+    pieces = _OWN.split(text)
+    return "".join(piece if number % 2 else safe(piece) for number, piece in enumerate(pieces))
 
 
 def one_line(text: str, max_columns: int = 0) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.source import chunks, contents, streams_only
-from penstock.cli.terminal import Terminal
+from penstock.cli.terminal import Terminal, error_line
 from penstock.dialects.registry import DIALECTS
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     if options.explain:
         for each in snapshot.diagnostics or []:
             times = f" ({each.count} times)" if each.count > 1 else ""
-            print(terminal.clean(f"{each.code}  {each.message}{times}"), file=sys.stderr)
+            error_line(terminal.clean(f"{each.code}  {each.message}{times}"))
     if snapshot.error is None:
         return OK
     terminal.note(f"the stream failed: {snapshot.error.message} ({snapshot.error.code})")

@@ -64,7 +64,8 @@ def complete(session: CommandSession, line: str, word: str) -> list[str]:
     if not before and word.startswith("/"):
         return [name for name in COMMANDS if name.startswith(word)]
     if before == ["/model"]:
-        return [info.id for info in session.known_models() if info.id.startswith(word)]
+        names = [info.id for info in session.known_models() if info.id.isprintable()]  # readline types them
+        return [name for name in names if name.startswith(word)]
     if before in (["/image"], ["/save"]):
         return paths(word)
     return [f"@{path}" for path in paths(word[1:])] if word.startswith("@") else []

@@ -80,7 +80,7 @@ class TurnDisplay(Listener):
         arrow = "→" if self._screen.unicode else "->"
         self._screen.line(f"{arrow} {self._screen.paint(shown, 'cyan')}")
         if self._allow_all or call.name in self._always:
-            self._wait(f"running {call.name}")
+            self._wait(f"running {one_line(call.name)}")
             return True
         with self._asking():
             try:
@@ -93,7 +93,7 @@ class TurnDisplay(Listener):
             self._always.add(call.name)
         is_allowed = answer in ("y", "yes", "a", "always")
         if is_allowed:
-            self._wait(f"running {call.name}")
+            self._wait(f"running {one_line(call.name)}")
         return is_allowed
 
     def ran(self, call: ToolCallPart, result: ToolResultPart) -> None:

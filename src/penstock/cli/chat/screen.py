@@ -11,7 +11,7 @@ import shutil
 import sys
 
 from penstock.cli.terminal import Terminal
-from penstock.cli.terminal_text import safe, shortened
+from penstock.cli.terminal_text import guarded, safe, shortened
 from penstock.formatting import wrapped
 
 _STYLES = {"bold": "1", "dim": "2", "cyan": "36", "red": "31", "yellow": "33"}
@@ -77,7 +77,7 @@ class Screen:
             self._has_status = False
 
     def _put(self, text: str) -> None:
-        self.stream.write(text)
+        self.stream.write(guarded(text))
         self.stream.flush()
 
 

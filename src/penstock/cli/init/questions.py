@@ -63,7 +63,7 @@ class Questions:
             if found := _model(answer, shown, models, upstreams):
                 return found
             listed = [name for each in upstreams for name in each.models]
-            near = " or ".join(near_names(answer, listed))
+            near = self._terminal.clean(" or ".join(near_names(answer, listed)))
             self._say(f"There is no such model; {f'did you mean {near}?' if near else _NO_MODEL}")
 
     def may_spend(self, vendors: Sequence[FoundUpstream]) -> bool:
@@ -75,14 +75,14 @@ class Questions:
         return answer.lower() in ("", "y", "yes")
 
     def _ask(self, question: str) -> str:
-        print(question, end="", flush=True)
+        self._terminal.begin_line(question)
         try:
             line = sys.stdin.readline()
         except KeyboardInterrupt:
-            print()  # the prompt of the shell begins on a line of its own
+            self._say("")  # the prompt of the shell begins on a line of its own
             raise
         if not line:
-            print()
+            self._say("")
             raise UsageError("the input ended before all questions were answered: nothing was written")
         return line.strip()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from traceback import extract_tb
 from typing import TextIO
 
-from penstock.formatting import wrapped
+from penstock.formatting import printable, wrapped
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.turn.verdict import Verdict
 
@@ -84,11 +84,12 @@ class _Safe(logging.Formatter):
     """Omits the arguments of a library's log messages, and everything of an exception but its type."""
 
     def message(self, record: logging.LogRecord) -> str:
+        """Return the message on one line: a path or a name in it may be an attacker's."""
         if record.name == _OURS:
-            return record.getMessage()
+            return printable(record.getMessage())
         template = str(record.msg).partition("\n")[0]
         kind = record.exc_info[0] if record.exc_info else None
-        return f"{record.name}: {template}" + (f" ({kind.__name__})" if kind else "")
+        return printable(f"{record.name}: {template}" + (f" ({kind.__name__})" if kind else ""))
 
 
 class JsonLines(_Safe):
@@ -107,7 +108,14 @@ class JsonLines(_Safe):
             **self._worker,
             **getattr(record, "fields", {}),
         }
-        return _JSON.encode(line)
+        return _visible(_JSON.encode(line))
+
+
+def _visible(document: str) -> str:
+    """Escape what JSON may contain as it is, but a terminal should not: people read this log, too."""
+    if document.isprintable():
+        return document
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in document)
 
 
 class Readable(_Safe):
