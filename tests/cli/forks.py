@@ -29,17 +29,26 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def run(command: list[str], stdin: bytes, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
     """Return the exit code of `command`, its standard output and its standard error."""
-    order = {"command": command, "environment": environment, "folder": os.getcwd()}
-    with TemporaryFile() as orders, TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
-        _fill(orders, json.dumps(order).encode())
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         _fill(given, stdin)
-        channel = _parent()
-        socket.send_fds(channel, [b"!"], [each.fileno() for each in (given, out, err, orders)])
-        code = channel.recv(4)
-        assert code, "the forking process has ended"
+        code = run_on((given.fileno(), out.fileno(), err.fileno()), command, environment)
         out.seek(0)
         err.seek(0)
-        return int.from_bytes(code, signed=True), out.read(), err.read()
+        return code, out.read(), err.read()
+
+
+def run_on(
+    files: tuple[int, int, int], command: list[str], environment: dict[str, str], folder: str = ""
+) -> int:
+    """Run `command` with these files as its standard streams; return its exit code."""
+    order = {"command": command, "environment": environment, "folder": folder or os.getcwd()}
+    with TemporaryFile() as orders:
+        _fill(orders, json.dumps(order).encode())
+        channel = _parent()
+        socket.send_fds(channel, [b"!"], [*files, orders.fileno()])
+        code = channel.recv(4)
+        assert code, "the forking process has ended"
+        return int.from_bytes(code, signed=True)
 
 
 def _fill(file: IO[bytes], data: bytes) -> None:

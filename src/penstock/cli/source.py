@@ -9,6 +9,7 @@ from typing import Protocol
 
 from penstock.cli import UsageError
 from penstock.cli.terminal import Terminal
+from penstock.formatting import printable
 
 READ = 64 * 1024
 
@@ -65,4 +66,4 @@ def _open(source: str, terminal: Terminal, hint: str) -> AbstractContextManager[
 def _unreadable(source: str, error: Exception, hint: str = "") -> UsageError:
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     advice = hint if isinstance(error, FileNotFoundError) else ""
-    return UsageError(f"cannot read {source}: {reason}{advice}")
+    return UsageError(f"cannot read {printable(source)}: {reason}{advice}")

@@ -7,12 +7,13 @@ which uses the same guard.
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import shutil
 import sys
 from typing import Protocol, TextIO
 
-from penstock.cli.terminal_text import escaped, guarded
+from penstock.cli.terminal_text import escaped, guarded, safe
 from penstock.formatting import printable, wrapped
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "dim": "2"}
@@ -106,6 +107,25 @@ def show_status(text: str) -> None:
     """Write a line to standard error that the next one overwrites; an empty text only removes it."""
     sys.stderr.write(f"\r\033[K{guarded(text)}\r")
     sys.stderr.flush()
+
+
+class SafeErrors(io.TextIOBase):
+    """Standard error for other people's code: control characters are escaped."""
+
+    encoding = "utf-8"
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return sys.stderr.isatty()
+
+    def write(self, text: str) -> int:
+        sys.stderr.write(safe(text))
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 class TerminalOutput(Protocol):

@@ -67,7 +67,9 @@ def run(options: argparse.Namespace) -> int:
     output = sys.stdout
     if output.isatty() and sys.stdin is not None and sys.stdin.isatty():
         return _run(options, None)
-    with redirect_stdout(sys.stderr):  # output printed by tools is not part of the answer
+    from penstock.cli.terminal import SafeErrors
+
+    with redirect_stdout(SafeErrors()):  # output printed by tools is not part of the answer
         return _run(options, output)
 
 
