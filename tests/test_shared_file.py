@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from penstock import shared_file
-from penstock.shared_file import locked, read_start, replace_file, replace_with_backup
+from penstock.shared_file import (
+    is_planted,
+    locked,
+    open_private,
+    read_start,
+    replace_file,
+    replace_keeping_mode,
+    replace_with_backup,
+)
 
 
 def test_a_lock_that_another_process_keeps_does_not_prevent_a_change(
@@ -160,3 +168,49 @@ def test_concurrent_changes_keep_every_version(tmp_path: Path) -> None:
         backups = list(pool.map(lambda data: replace_with_backup(path, data), versions))
     assert len(set(backups)) == len(versions)
     assert {each.read_bytes() for each in tmp_path.iterdir()} == {b"first", *versions}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
+def test_a_private_file_is_for_its_owner_only_and_loses_an_old_mode_with_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    mask = os.umask(0)
+    try:
+        with open(path, "wb", opener=open_private) as opened:
+            opened.write(b"a")
+    finally:
+        os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    os.close(open_private(path, os.O_WRONLY | os.O_APPEND))
+    assert path.stat().st_mode & 0o777 == 0o644
+    os.close(open_private(path, os.O_WRONLY | os.O_TRUNC))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_replaced_file_keeps_its_mode_and_is_whole_if_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    replace_keeping_mode(path, b"new")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o640)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    with pytest.raises(PermissionError):
+        replace_keeping_mode(path, b"newer")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such folders")
+def test_a_link_is_planted_only_in_a_folder_that_everyone_can_write_to(tmp_path: Path) -> None:
+    target, link, missing = tmp_path / "target", tmp_path / "link", tmp_path / "missing"
+    target.touch()
+    link.symlink_to(target)
+    assert not is_planted(link)
+    tmp_path.chmod(0o1777)
+    assert [is_planted(each) for each in (link, target, missing)] == [True, False, False]

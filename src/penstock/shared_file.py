@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -85,6 +86,54 @@ def replace_file(path: Path, data: bytes) -> None:
         raise
 
 
+def replace_keeping_mode(path: Path, data: bytes) -> None:
+    """Replace a user's file atomically. The new one has the mode and the owner of the old one from the start;
+    if that is not possible, raise `OSError`, because a program that reads the file might be locked out."""
+    path = path.resolve()  # write through a symbolic link
+    old = path.stat()
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (os.getuid(), os.getgid()):
+            os.chown(temporary, old.st_uid, old.st_gid)
+        os.chmod(temporary, stat.S_IMODE(old.st_mode))
+        _retried(lambda: os.replace(temporary, path))
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def open_private(path: Path | str, flags: int) -> int:
+    """Open or create a file that only its owner can read. It can be the `opener` of `open`."""
+    descriptor = os.open(path, flags | os.O_CREAT, 0o600)
+    try:
+        found = os.fstat(descriptor)
+        if os.name == "posix" and flags & os.O_TRUNC and stat.S_ISREG(found.st_mode):
+            os.fchmod(descriptor, 0o600)  # it gets new content, so its old mode no longer counts
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_planted(path: Path) -> bool:
+    """Return whether another user may have put a file there: in a folder such as /tmp, to which everyone can
+    write, it is a symbolic link or a file of somebody else. The owner of the folder is trusted."""
+    if os.name != "posix":
+        return False
+    try:
+        found, folder = path.lstat(), path.parent.stat()
+    except OSError:
+        return False
+    is_foreign = stat.S_ISLNK(found.st_mode) or found.st_uid not in (os.getuid(), folder.st_uid)
+    is_shared = folder.st_mode & stat.S_IWOTH and folder.st_mode & stat.S_ISVTX
+    return bool(is_shared) and is_foreign
+
+
 def replace_with_backup(path: Path, data: bytes, *, before: bytes | None = None) -> Path | None:
     """Replace a user's file, or create it. Keep the old one next to it, and return the path of that copy.
 
@@ -97,9 +146,8 @@ def replace_with_backup(path: Path, data: bytes, *, before: bytes | None = None)
         if not path.exists():
             replace_file(path, data)
             return None
-        backup, mode = _backup_of(path), path.stat().st_mode
-        replace_file(path, data)
-        path.chmod(mode & 0o7777)
+        backup = _backup_of(path)
+        replace_keeping_mode(path, data)
         return backup
 
 

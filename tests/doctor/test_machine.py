@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
+
+import pytest
 
 from penstock.doctor.machine import check_port, check_store
 from penstock.gateway.server import listen
@@ -103,6 +106,18 @@ def test_a_folder_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     assert (inside.status, "is not a folder" in inside.sentence) == ("problem", True)
     itself = check_store(Settings(store=str(tmp_path)), {}, lambda _: ENOUGH)
     assert (itself.status, "is a folder" in itself.sentence) == ("problem", True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
+def test_a_store_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "it's here.sqlite"
+    path.touch(0o640)
+    path.chmod(0o640)
+    finding = check_store(Settings(store=str(path)), {})
+    assert (finding.status, finding.details["mode"]) == ("warning", "0640")
+    assert f"'{tmp_path}/it'\"'\"'s here.sqlite'" in finding.fix
+    path.chmod(0o600)
+    assert check_store(Settings(store=str(path)), {}).status == "ok"
 
 
 def test_little_disk_space(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def commands() -> Iterator[tuple[str, ...]]:
         yield ("check", "--format", format, "{folder}/broken.sse", NAMED)
         yield ("check", "--format", format, f"{NAMED} missing")
     yield ("check", "--timeline", "{folder}/broken.sse")
-    yield ("check", f"/nowhere/{ALL}")
+    yield ("check", f"/dev/null/{ALL}")
     for model in ("text", *_FAILURES):
         yield ("check", "{hostile}/responses", "--model", model)
     yield ("models", "--base-url", "{hostile}")
@@ -248,7 +248,7 @@ def commands() -> Iterator[tuple[str, ...]]:
     yield ("store", "stats", "{store}")
     yield ("store", "export", "{store}", "{id:text}")
     yield ("store", "export", "{store}", f"resp {ALL}")
-    yield ("store", "prune", "--store", f"/nowhere/{ALL}", "--older-than", "1d")
+    yield ("store", "prune", "--store", f"/dev/null/{ALL}", "--older-than", "1d")
     yield ("keys", "list", "--config", "{folder}/good.toml")
     yield ("keys", "list", "--config", "{folder}/bad.toml")
     yield ("keys", "create", "--print", ALL)
@@ -257,7 +257,7 @@ def commands() -> Iterator[tuple[str, ...]]:
     yield ("config", "check", "{folder}/good.toml")
     yield ("config", "check", "{folder}/bad.toml")
     yield ("config", "show", "{folder}/good.toml")
-    yield ("config", "check", f"/nowhere/{ALL}")
+    yield ("config", "check", f"/dev/null/{ALL}")
     for model in ("text", "refused", "page"):
         yield ("doctor", "--upstream", "{hostile}", "--model", model)
     yield ("doctor", "--upstream", "{hostile}", "--quick", "--json")
@@ -268,10 +268,10 @@ def commands() -> Iterator[tuple[str, ...]]:
     yield ("connect", "openai", "--base-url", "{base}", "--model", ALL)
     yield ("connect", "openai", "--base-url", f"http://{ALL}/v1")
     yield ("run", "codex", "--upstream", f"http://127.0.0.1:1/{ALL}", "--model", ALL)
-    yield ("init", "--yes", "--no-test", "--output", f"/nowhere/{ALL}/penstock.toml")
-    yield ("serve", "--config", f"/nowhere/{ALL}")
+    yield ("init", "--yes", "--no-test", "--output", f"/dev/null/{ALL}/penstock.toml")
+    yield ("serve", "--config", f"/dev/null/{ALL}")
     yield ("serve", "--config", "{folder}/bad.toml")
-    yield ("serve", "--store", f"/nowhere/{ALL}", "--port", "0")
+    yield ("serve", "--store", f"/dev/null/{ALL}", "--port", "0")
     yield ("serve", "--host", f"nowhere {ALL}")
     yield ("completions", ALL)
     yield ("vscode-host", ALL)
@@ -325,7 +325,7 @@ def test_a_conversation_gets_no_foreign_sequence(place: Place) -> None:
         (b"clear screen", b"/model call\n"),
         (b"model is now call", b"use the tool\n"),
         (b"always allow this tool) ", b"a\n"),
-        (b"context", b"/usage\n/undo\n/save saved.jsonl\n/image /nowhere\n/nothing\n/quit\n"),
+        (b"context", b"/usage\n/undo\n/save saved.jsonl\n/image /dev/null\n/nothing\n/quit\n"),
     ]
     shown = typed_on_a_terminal(*line, typed=steps, folder=place.folder)
     assert b"INJECTED" in shown

@@ -157,7 +157,7 @@ def _write(guide: ClientGuide, gateway: ConnectedGateway, terminal: Terminal) ->
             terminal.note(f"{short_path(path)} already has these settings: nothing was changed")
             return
         _check(guide, after, path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         backup = replace_with_backup(path, after, before=before)
     except ConfigError as error:
         raise UsageError(str(error)) from None

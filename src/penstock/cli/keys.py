@@ -236,20 +236,11 @@ def _is_missing(path: Path, data: bytes, name: str) -> bool:
 
 def _replace(path: Path, data: bytes) -> None:
     """Replace the file atomically: a truncated configuration would lock everyone out."""
-    path = path.resolve()  # write through a symbolic link
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    from penstock.shared_file import replace_keeping_mode
+
     try:
-        status = path.stat()
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if hasattr(os, "chown") and (status.st_uid, status.st_gid) != (os.getuid(), os.getgid()):
-            os.chown(temporary, status.st_uid, status.st_gid)
-        temporary.chmod(status.st_mode & 0o7777)
-        os.replace(temporary, path)
+        replace_keeping_mode(path, data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise _unwritable(path, error) from None
 
 

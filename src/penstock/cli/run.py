@@ -145,6 +145,7 @@ def _logging(name: str | None, level: str) -> Iterator[_Log]:
     import tempfile
 
     from penstock.gateway.telemetry.logs import set_up
+    from penstock.shared_file import open_private
 
     path = Path(name) if name else None
     try:
@@ -152,7 +153,7 @@ def _logging(name: str | None, level: str) -> Iterator[_Log]:
             number, temporary = tempfile.mkstemp(prefix="penstock-run-", suffix=".log")
             path, stream = Path(temporary), os.fdopen(number, "w", encoding="utf-8")
         else:
-            stream = path.open("a", encoding="utf-8")
+            stream = os.fdopen(open_private(path, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--log: cannot write {path or 'a temporary file'}: {error.strerror}") from None
     log = _Log(path)

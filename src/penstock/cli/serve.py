@@ -313,7 +313,9 @@ def _ready_file(name: str | None) -> Path | None:
     path = Path(name)
     try:
         path.unlink(missing_ok=True)
-        path.with_name(path.name + ".new").touch()
+        draft = path.with_name(path.name + ".new")
+        draft.unlink(missing_ok=True)  # in a shared folder, it may be a link of another user
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
     except OSError as error:
         raise UsageError(f"--ready-file: cannot write {name}: {error.strerror}") from None
     return path

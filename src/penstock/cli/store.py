@@ -273,6 +273,8 @@ def _write(
 @contextmanager
 def _output(name: str | None, store_files: Sequence[Path], terminal: Terminal) -> Iterator[TerminalOutput]:
     """Open standard output, or a file that only its owner can read: it contains prompts and answers."""
+    from penstock.shared_file import open_private
+
     if name is None:
         out = terminal.output()
         yield out
@@ -281,7 +283,7 @@ def _output(name: str | None, store_files: Sequence[Path], terminal: Terminal) -
     if Path(name).resolve() in store_files:
         raise UsageError(f"{name} is the store itself: use another file")
     try:
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = open_private(name, os.O_WRONLY | os.O_TRUNC)
     except OSError as error:
         raise UsageError(f"cannot write {name}: {error.strerror or error}") from None
     with os.fdopen(descriptor, "wb") as file:

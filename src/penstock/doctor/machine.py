@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -112,6 +114,8 @@ def check_store(
             path=str(path),
             free_bytes=free,
         )
+    if (readable := _readable_by_others(path)) is not None:
+        return readable
     state = "is in use by a running gateway" if is_used else "can be used"
     if not path.exists():
         state = "will be created"
@@ -144,6 +148,22 @@ def _unusable(path: Path, folder: Path) -> Finding | None:
         unwritable = what if not os.access(what, os.W_OK) else folder
         return _store("problem", f"{unwritable} is not writable", fix, path=str(path))
     return None
+
+
+def _readable_by_others(path: Path) -> Finding | None:
+    """Return a warning if others can read what is stored. Penstock creates its files for their owner only."""
+    if os.name != "posix" or not path.exists():
+        return None
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & 0o077:
+        return None
+    return _store(
+        "warning",
+        f"other users can read or change {path} (mode {mode:04o}), which contains prompts and answers",
+        f"chmod 600 {shlex.quote(str(path))}, and the files next to it that end in -wal and -shm",
+        path=str(path),
+        mode=f"{mode:04o}",
+    )
 
 
 def _unreadable(path: Path) -> Finding | None:

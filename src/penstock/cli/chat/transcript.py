@@ -9,6 +9,7 @@ from penstock.cli import UsageError
 from penstock.errors import DecodeError
 from penstock.parts.parts import ChatMessage, Role, TextPart, ToolResultPart
 from penstock.parts.wire import decode_message, encode_line, message_to_json
+from penstock.shared_file import open_private
 
 Exchange = list[ChatMessage]
 """A question with everything that followed: answers, tool calls and their results."""
@@ -36,7 +37,7 @@ class Transcript:
         self.exchanges = []
 
     def save(self, name: str) -> int:
-        """Write one message per line and return their number.
+        """Write one message per line, to a file that only its owner can read; return their number.
 
         An existing file is overwritten only if this chat loaded it, or saved to it last.
         """
@@ -45,7 +46,8 @@ class Transcript:
             raise UsageError(f"{name} already exists: choose another name")
         lines = [encode_line(message_to_json(message)) for message in self.messages]
         try:
-            file.write_bytes(b"".join(lines))
+            with open(file, "wb", opener=open_private) as opened:
+                opened.write(b"".join(lines))
         except OSError as error:
             raise UsageError(f"cannot write {name}: {error.strerror or error}") from None
         self._own_file = file

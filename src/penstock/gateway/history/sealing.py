@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.shared_file import is_planted
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -121,6 +122,13 @@ def new_secret() -> str:
 
 
 def _read_or_create(file: Path) -> str:
+    if is_planted(file):
+        raise ConfigError(
+            str(file),
+            0,
+            "is a link or a file of another user, in a folder that everyone can write to: store responses in "
+            f"another folder, or set {SECRET}",
+        )
     if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _create(file)

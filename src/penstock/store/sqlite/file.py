@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import StoreError
-from penstock.shared_file import lock_descriptor
+from penstock.shared_file import is_planted, lock_descriptor
 
 BUSY_MS = 5_000
 """Milliseconds that a connection waits for a lock. Only another program, such as a backup, can hold one."""
@@ -96,6 +96,21 @@ class FileLocation:
             return os.path.samestat(self._path.stat(), self._file)
         except OSError:
             return False
+
+
+def locate(path: Path | str) -> Path:
+    """Return the absolute path of a store's file, which need not exist; raise `StoreError` if it, or a file
+    that belongs to it, may be another user's."""
+    named = Path(path).expanduser()
+    file = named.resolve()
+    for each in (named, file, *(file.with_name(file.name + suffix) for suffix in SUFFIXES)):
+        if is_planted(each):
+            raise StoreError(
+                StoreError.UNWRITABLE,
+                f"{each}: this is a link or a file of another user, in a folder that everyone can write to: "
+                "use another folder (--store PATH)",
+            )
+    return file
 
 
 def create_private_file(path: Path) -> None:

@@ -28,6 +28,7 @@ from penstock.store.sqlite.file import (
     FileLock,
     as_store_errors,
     connect_existing,
+    locate,
     prepare_for_writing,
 )
 from penstock.store.sqlite.opening import open_file
@@ -58,7 +59,7 @@ def hold_file(
     """Prepare a file for workers, and hold its lock for them; raise `StoreError` if that is not possible.
     Turns that were running when an earlier process died are ended as failed (ask G8); background turns that
     had not started are left to the workers."""
-    file = Path(path).expanduser().resolve()
+    file = locate(path)
     lock, connection = open_file(file, busy_ms, clock, has_workers=True)
     connection.close()
     folder = bus_folder(file)
@@ -79,7 +80,7 @@ async def open_shared_sqlite_store(
     busy_ms: int = BUSY_MS,
 ) -> SharedStore:
     """Open a file whose lock a supervisor holds (`hold_file`); raise `StoreError` if that is not possible."""
-    file, worker = Path(path).expanduser().resolve(), uuid4().hex
+    file, worker = locate(path), uuid4().hex
     connection = await asyncio.to_thread(_connect, file, busy_ms)
     limits = bounds or WriteLimits()
     writer = SqliteWriter(connection, limits, file_exists=FileLocation(file).exists, worker=worker)

@@ -89,6 +89,7 @@ def _listening_at(path: Path) -> socket.socket:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listening.bind(str(path))
+            path.chmod(0o600)
         except FileNotFoundError:  # a worker that ended has removed the empty folder
             listening.close()
         except OSError as error:

@@ -31,7 +31,7 @@ from penstock.store.records import (
     Trace,
 )
 from penstock.store.sqlite import latencies, ledger, queries, statements, threads, workers
-from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock
+from penstock.store.sqlite.file import BUSY_MS, FileLocation, FileLock, locate
 from penstock.store.sqlite.opening import open_file
 from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
@@ -54,7 +54,7 @@ async def open_sqlite_store(
 
     Turns that were running when an earlier process died are ended as failed (ask G8).
     """
-    file = Path(path).expanduser().resolve()
+    file = locate(path)
     lock, connection = await asyncio.to_thread(open_file, file, busy_ms, clock)
     writer = SqliteWriter(connection, bounds or WriteLimits(), file_exists=FileLocation(file).exists)
     backend = SqliteBackend(writer, ReaderPool(file, busy_ms), clock, lock)
