@@ -10,6 +10,7 @@ import tempfile
 import urllib.error
 import urllib.request
 import venv
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,17 @@ def main(archives: list[str]) -> int:
     return 0
 
 
+def _check_contents(wheel: Path) -> None:
+    """Check that installing the wheel adds the package and its metadata, and no code that runs at startup."""
+    names = zipfile.ZipFile(wheel).namelist()
+    others = [name for name in names if not re.match(r"penstock(-[\w.]+\.dist-info)?/", name)]
+    assert others == [], f"{wheel.name} contains {others}"
+    assert not [name for name in names if name.endswith(".pth")], f"{wheel.name} contains a .pth file"
+
+
 def _try(archive: Path, folder: Path) -> None:
+    if archive.suffix == ".whl":
+        _check_contents(archive)
     venv.create(folder / "env", with_pip=True)
     python = str(folder / "env" / ("Scripts" if sys.platform == "win32" else "bin") / "python")
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(archive)]

@@ -102,3 +102,18 @@ def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
         target = page.parent / path if path else page
         assert target.exists(), path
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), f"{path}#{anchor}"
+
+
+SECURITY = (DOCS / "security.md").read_text()
+PROMISES = re.findall(r"`(tests/[\w/]+\.py)::(\w+)` \|", SECURITY)
+
+
+def test_every_promise_of_security_names_a_test() -> None:
+    table = SECURITY.partition("## What is promised")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and line != "| promise | test |"]
+    assert len(rows) == len(PROMISES) > 0
+
+
+@pytest.mark.parametrize(("file", "name"), PROMISES)
+def test_the_test_of_a_promise_exists(file: str, name: str) -> None:
+    assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), re.MULTILINE)
