@@ -214,9 +214,7 @@ def test_a_link_in_a_shared_folder_is_not_written_through(shared: Path, folder: 
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to other users")
-def test_a_store_that_another_user_has_put_into_a_shared_folder_is_refused(
-    shared: Path, folder: Path
-) -> None:
+def test_a_store_that_another_user_has_planted_is_refused(shared: Path, folder: Path) -> None:
     """They would read everything that is stored in it."""
     planted = shared / "store.sqlite"
     planted.touch()
