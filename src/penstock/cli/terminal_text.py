@@ -32,11 +32,10 @@ def escaped(text: str) -> str:
 
 
 def guarded(text: str) -> str:
-    """Return output with every control character escaped that is not part of our own colours and of our own
-    status line.
+    """Return output with every control character escaped, except our own colours and status line.
 
-    This is the last step before a terminal or a pipe. Texts from outside have been escaped before, as far as
-    anyone thought of it; with colours in them, they would pass here.
+    This is the last step of all output, in case the one who composed it has forgotten to escape a text from
+    outside. It cannot tell a foreign colour from ours: use `safe` or `one_line` for such texts as well.
     """
     if text.isprintable():
         return text
