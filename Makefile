@@ -85,6 +85,9 @@ e2e-store: $(READY) ## Run the tests of stores on real servers (needs the binari
 chaos: $(READY) ## Kill, freeze and cut off workers, PostgreSQL and Redis under load (PENSTOCK_CHAOS=long: for longer)
 	$(BIN)/pytest -m chaos -s -rs tests/chaos $(ARGS)
 
+hardening: $(READY) ## Attack real gateways: hostile HTTP, WebSocket and upstreams, and clients after what is not theirs (ARGS="-k nginx")
+	$(BIN)/pytest -n auto --dist loadfile -m hardening -rs tests/hardening $(ARGS)
+
 coverage: $(READY) ## Run the fast tests, those of stores and the slow ones, and check the coverage of every package
 	$(BIN)/pytest -n auto --dist loadfile --cov --cov-report=
 	$(BIN)/pytest -n auto --dist loadfile -m store --cov --cov-append --cov-report=
@@ -165,4 +168,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts vscode/wheel
 
-.PHONY: help env upgrade hooks serve lint types unit e2e e2e-store chaos coverage covered thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs site bench format clean
+.PHONY: help env upgrade hooks serve lint types unit e2e e2e-store chaos hardening coverage covered thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs site bench format clean

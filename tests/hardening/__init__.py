@@ -1,0 +1,1 @@
+"""Attacks on real gateway processes (`make hardening`)."""
