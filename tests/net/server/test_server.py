@@ -19,7 +19,7 @@ from tests.net.certificates import certificate_files, server_context, trusting
 from tests.net.connections import on_both_loops, run_on
 from tests.net.server.applications import Echo, Refusals
 
-GET = b"GET / HTTP/1.1\r\n\r\n"
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 OPEN_SOCKET = (
     b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
     b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -39,7 +39,7 @@ def test_it_serves_until_it_is_stopped() -> None:
         await made.listen(listening)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         idle, other = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /wait HTTP/1.1\r\ncontent-length: 2\r\n\r\nab")
+        writer.write(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nab")
         while not app.channels:
             await asyncio.sleep(0.001)
         assert app.channels[0].server_port == port
@@ -61,7 +61,7 @@ def test_what_remains_can_be_aborted() -> None:
         made, app, port, listening = server()
         await made.listen(listening)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /wait HTTP/1.1\r\n\r\n")
+        writer.write(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n")
         while not app.channels:
             await asyncio.sleep(0.001)
         made.stop()
@@ -86,7 +86,7 @@ def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
 
     async def ask(port: int) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority))
-        writer.write(b"POST /stream HTTP/1.1\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n")
+        writer.write(b"POST /stream HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n")
         writer.write(b"x" * 300_000)
         assert (await reader.read()).endswith(b"0\r\n\r\n")
         certificate = writer.get_extra_info("peercert")
