@@ -1,4 +1,4 @@
-"""How many files a process may have open. Each connection is one, each turn has two, and the store has some."""
+"""How many files a process may have open: each connection is one, and a turn has two."""
 
 from __future__ import annotations
 
@@ -22,5 +22,14 @@ def raise_file_limit() -> int:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return file_limit()
+
+
+def file_limit() -> int:
+    """Return how many files this process may have open, at most `MOST_FILES`."""
+    if sys.platform == "win32":
+        return _UNKNOWN
+    import resource
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_FILES if soft == resource.RLIM_INFINITY else min(soft, MOST_FILES)

@@ -511,3 +511,52 @@ async def test_a_request_that_is_still_received_is_refused(client: FakeClient) -
     assert statuses(data) == [503]
     assert b"retry-after: 2\r\n" in data
     assert (client.transport.is_closed, client.app.closed) == (True, 1)
+
+
+# Many connections
+
+
+@with_client
+async def test_the_connection_that_was_idle_for_longest_makes_room_for_a_new_one(first: FakeClient) -> None:
+    first.most_connections = 2
+    second = first.another()
+    await first.send(post(b"one", "/whole"))  # now the second one waits for longest
+    third = first.another()
+    await first.settle()
+    assert [each.transport.is_aborted for each in (first, second, third)] == [False, True, False]
+    assert statuses(await third.send(post(b"three", "/whole"))) == [200]
+
+
+@with_client
+async def test_a_connection_whose_client_still_reads_is_not_the_first_to_go(first: FakeClient) -> None:
+    first.most_connections = 2
+    first.transport.is_client_reading = False
+    await first.send(post(b"one", "/whole"))
+    second, third = first.another(), first.another()
+    assert [each.transport.is_aborted for each in (first, second, third)] == [False, True, False]
+    fourth, fifth = first.another(), first.another()
+    assert [each.transport.is_aborted for each in (first, third, fourth, fifth)] == [False, True, True, False]
+
+
+@with_client
+async def test_a_request_is_refused_if_all_connections_are_busy(first: FakeClient) -> None:
+    first.most_connections = 2
+    second = first.another()
+    for busy in (first, second):
+        assert await busy.send(post(b"x", "/wait")) == b""
+    third = first.another()
+    data = await third.send(post(b"three", "/whole"))
+    assert statuses(data) == [503]
+    assert b"\r\nretry-after: 2\r\n" in data
+    assert data.endswith(b"POST server_is_overloaded")
+    assert third.transport.is_closed
+    first.app.release.set()
+    assert [statuses(await busy.settle()) for busy in (first, second)] == [[200], [200]]
+    assert statuses(await first.send(post(b"again", "/whole"))) == [200, 200]
+
+
+@with_client
+async def test_without_a_limit_no_connection_is_closed_for_another(first: FakeClient) -> None:
+    others = [first.another() for _ in range(100)]
+    await first.settle()
+    assert not any(each.transport.is_closed for each in (first, *others))

@@ -16,13 +16,13 @@ _READ = 256 * 1024
 """What one read of an event loop can return."""
 
 WEBSOCKET = (
-    b"GET /chat HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-    b"sec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+    b"GET /chat HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
 )
 GOOD = [
     b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
     b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
-    b"POST /stream HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nx: y\r\n\r\n",
+    b"POST /stream HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5;a\r\nhello\r\n0\r\nx: y\r\n\r\n",
     b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\nabc",
     b"HEAD /whole HTTP/1.1\r\nhost: x\r\n\r\n",
     b"GET /stream HTTP/1.0\r\n\r\n",

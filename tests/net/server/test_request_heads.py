@@ -41,7 +41,10 @@ def test_a_head_in_pieces_of_any_size(size: int) -> None:
 
 
 def test_what_follows_a_head_stays_in_the_buffer() -> None:
-    parser, buffer = HeadParser(), bytearray(b"GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\n\r\nrest")
+    parser, buffer = (
+        HeadParser(),
+        bytearray(b"GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\n\r\nrest"),
+    )
     paths = []
     for _ in range(2):
         head = parser.read(buffer)
@@ -144,7 +147,9 @@ def test_expectations() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1000])
-@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nhost: x\r\nx: ", b"\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\nx: "])
+@pytest.mark.parametrize(
+    "start", [b"GET / HTTP/1.1\r\nhost: x\r\nx: ", b"\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\nx: "]
+)
 def test_the_limit_of_a_head_is_exact(start: bytes, size: int) -> None:
     padding = b"x" * (HEAD_BYTES - len(start) - 4)
     assert parse(start + padding + b"\r\n\r\n", size).method == "GET"

@@ -86,7 +86,9 @@ def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
 
     async def ask(port: int) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority))
-        writer.write(b"POST /stream HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n")
+        writer.write(
+            b"POST /stream HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n"
+        )
         writer.write(b"x" * 300_000)
         assert (await reader.read()).endswith(b"0\r\n\r\n")
         certificate = writer.get_extra_info("peercert")

@@ -45,8 +45,8 @@ NAMESPACE_DEPTH = 8
 """How deep namespaces may be nested. Codex, which uses them, does not nest them."""
 
 NESTING = 256
-"""How deep the JSON of a request may be nested. What is nearly as deep as Python's own limit could be read, but not
-be stored or read again."""
+"""How deep the JSON of a request may be nested. What is nearly as deep as Python's own limit can be read, but
+not written or read again elsewhere."""
 
 _LARGE = 1024 * 1024
 _TOOL_ITEMS = ("additional_tools", "tool_search_output")
