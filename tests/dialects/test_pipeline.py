@@ -327,6 +327,6 @@ def test_what_one_frame_may_change_is_limited() -> None:
     pipeline = opened()
     events = pipeline.feed(sse(HELLO, chunk({"tool_calls": calls}), STOP, done=True))
     assert last(events)["error"]["code"] == "upstream_invalid"
-    assert "at most 10,000" in last(events)["error"]["message"]
+    assert "at most 4,096" in last(events)["error"]["message"]
     assert 1 < pipeline.item_count <= MOST_DELTAS
     assert_lawful(events)

@@ -42,7 +42,7 @@ from penstock.stream.phases import ResponseStreamPhase
 
 FRAMES_AT_ONCE = 32
 """Frames that `read` translates before it yields to the caller: one read may contain thousands."""
-MOST_DELTAS = 10_000
+MOST_DELTAS = 4096
 """How many deltas may be in these frames, or in an answer that is not streamed: they are applied at once."""
 
 PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageDelta})
