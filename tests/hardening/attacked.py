@@ -94,11 +94,12 @@ def attacked(
     limits: str = "",
     client_timeout: float = 300,
     through: tuple[str, ...] = (),
+    faults: tuple[str, ...] = (),
 ) -> Iterator[Attacked]:
     with in_a_thread(upstream := ScriptedUpstream()):
         upstream.play(HARMLESS, streamed(*said("as always")))
         config = CONFIG.format(url=upstream.url, limits=limits, client_timeout=client_timeout)
-        with gateway(folder, config=config, through=through) as running:
+        with gateway(folder, config=config, through=through, faults=faults) as running:
             yield Attacked(running, upstream, folder / "log")
 
 
