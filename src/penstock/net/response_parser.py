@@ -15,8 +15,8 @@ _BLANK = b" \t"
 
 
 class AnswerHead(NamedTuple):
-    """The head of a response. Names of headers are in lower case; of repeated headers, the first counts. Bytes that
-    are not UTF-8 are replaced: half a character could not be written to a log or a message."""
+    """The head of a response. Names of headers are in lower case; of repeated headers, the first counts.
+    Bytes that are not UTF-8 are replaced: half a character could not be written to a log or a message."""
 
     status: int
     reason: str

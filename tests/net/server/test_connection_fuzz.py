@@ -22,7 +22,7 @@ WEBSOCKET = (
 GOOD = [
     b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
     b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
-    b"POST /stream HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5;a\r\nhello\r\n0\r\nx: y\r\n\r\n",
+    b"POST /stream HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5;\r\nhello\r\n0\r\nx: y\r\n\r\n",
     b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\nabc",
     b"HEAD /whole HTTP/1.1\r\nhost: x\r\n\r\n",
     b"GET /stream HTTP/1.0\r\n\r\n",
