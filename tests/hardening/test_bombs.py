@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from functools import cache
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 import pytest
 from backports import zstd
 
@@ -125,7 +125,7 @@ def test_a_compressed_websocket_frame_is_refused(gateway: Attacked) -> None:
     assert gateway.is_unharmed()
 
 
-UPSTREAM = {
+UPSTREAM: dict[str, Callable[[], bytes]] = {
     "gzip": gzip_bomb,
     "deflate": deflate_bomb,
     "br": brotli_bomb,

@@ -17,7 +17,7 @@ from penstock.net.server import connection, request_heads, websocket
 _DEFAULT = Limits()
 
 Row = tuple[str, str, str, str]
-"""What is limited, the default, its setting under `[limits]` (empty: it is fixed), and what happens beyond it."""
+"""What is limited, the default, its setting under `[limits]` (empty: fixed), and what happens beyond it."""
 
 
 def rows() -> tuple[Row, ...]:

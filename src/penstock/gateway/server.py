@@ -30,10 +30,9 @@ from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log, log_fault, log_refused
 from penstock.gateway.telemetry.metrics import OTHER
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
-from penstock.net.file_limit import file_limit, raise_file_limit
 from penstock.net.server.channels import Headers
 from penstock.net.server.refusals import ServerRefusal
-from penstock.net.server.server import BACKLOG, Server
+from penstock.net.server.server import BACKLOG, Server, file_limit, raise_file_limit
 from penstock.net.tls import server_tls_context
 from penstock.store.contract import Store
 

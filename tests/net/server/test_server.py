@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import trustme
 
 from penstock.net.server.channels import HttpChannel, SocketChannel
-from penstock.net.server.server import Server
+from penstock.net.server.server import MOST_FILES, Server
 from penstock.net.tls import load_certificate, server_tls_context
 from tests.net.certificates import certificate_files, server_context, trusting
 from tests.net.connections import on_both_loops, run_on
@@ -144,3 +146,31 @@ def test_what_a_client_has_not_read_is_counted_over_tls(loop: str, is_socket: bo
         await made.stopped()
 
     run_on(loop, scenario())
+
+
+# Open files
+
+
+SCRIPT = """
+import resource
+from penstock.net.server.server import raise_file_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+print(raise_file_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "outcome"),
+    [(64, 300, [300, 300, 300]), (200, 200, [200, 200, 200])],
+    ids=["raised", "as it is"],
+)
+def test_a_process_may_open_what_the_system_allows(soft: int, hard: int, outcome: list[int]) -> None:
+    script = SCRIPT.format(soft=soft, hard=hard)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert [int(each) for each in done.stdout.split()] == outcome
+
+
+def test_there_is_an_upper_limit() -> None:
+    code = "from penstock.net.server.server import raise_file_limit; print(raise_file_limit())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(done.stdout) <= MOST_FILES

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -18,6 +20,9 @@ SHUTDOWN_SECONDS = 300.0
 """For how long a client may read its last response over TLS, which does not tell how much is left."""
 _CANDIDATES = 64
 """How many idle connections are looked at to find one that can be closed."""
+MOST_FILES = 65_536
+"""More than a process can serve; some systems would allow a billion."""
+_UNKNOWN = 1024
 BACKLOG = 2048
 """Connections that the system accepts before the server does."""
 
@@ -137,3 +142,28 @@ class Server:
     def _check_stopped(self) -> None:
         if self._is_stopping and not self._connections and not self._tasks:
             self._stopped.set()
+
+
+def raise_file_limit() -> int:
+    """Let this process open as many files as the system allows, up to `MOST_FILES`, and return their number.
+    Many systems start processes with 1024, whatever they allow."""
+    if sys.platform == "win32":
+        return _UNKNOWN
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return file_limit()
+
+
+def file_limit() -> int:
+    """Return how many files this process may have open, at most `MOST_FILES`."""
+    if sys.platform == "win32":
+        return _UNKNOWN
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if soft == resource.RLIM_INFINITY else min(soft, MOST_FILES)
