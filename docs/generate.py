@@ -19,6 +19,7 @@ from penstock.demo.render import HANDLED
 from penstock.dialects import presets, request_fields
 from penstock.explain.meanings import MEANINGS
 from penstock.gateway.config.schema import config_schema
+from penstock.gateway.limits_page import as_markdown as limits
 from penstock.gateway.refusals import STATUSES, status_of
 from penstock.protocol import chat_requests
 from penstock.stream import phases
@@ -168,6 +169,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "chat requests": ("fields.md", chat_requests.as_markdown),
     "settings": ("settings.md", settings),
     "error codes": ("troubleshooting.md", error_codes),
+    "limits": ("limits.md", limits),
     "wishes": ("demo.md", wishes.as_markdown),
     "demo fields": ("demo.md", demo_fields),
     **{

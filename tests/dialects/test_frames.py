@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.dialects.frames import CommonShape, common_reader, error_delta, read_object
+from penstock.dialects.frames import MOST_VALUES, CommonShape, common_reader, error_delta, read_object
 from penstock.sse import Frame
 from penstock.stream.deltas import ErrorDelta
 
@@ -84,3 +84,10 @@ def test_a_common_frame_is_read_as_its_type() -> None:
 )
 def test_any_other_frame_is_not_read(data: str) -> None:
     assert common_reader(Shape)(data) is None
+
+
+def test_a_frame_has_a_limited_number_of_values_whatever_its_size() -> None:
+    assert isinstance(read_object(Frame(None, '{"a": "' + "," * 3 * MOST_VALUES + '"}')), dict)
+    error = read_object(Frame(None, '{"a": [' + "{}," * MOST_VALUES + "{}]}"))
+    assert isinstance(error, ErrorDelta)
+    assert (error.code, "500,000 JSON values" in error.message) == ("upstream_invalid", True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dialects.chat import DIALECT
-from penstock.dialects.pipeline import FRAMES_AT_ONCE, Pipeline
+from penstock.dialects.pipeline import FRAMES_AT_ONCE, MOST_DELTAS, Pipeline
 from penstock.errors import BridgeError, FrameTooLarge, OpenResponsesError, RateLimitError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import TERMINAL, Event
@@ -318,3 +318,15 @@ def test_a_short_read_is_translated_at_once() -> None:
     pipeline = opened()
     assert pipeline.read(b"data: {") == ()
     assert len(list(pipeline.read(b"}\n\n" + sse(HELLO, HELLO, HELLO)))) == 1
+
+
+def test_what_one_frame_may_change_is_limited() -> None:
+    """The deltas of a frame are applied in one go, which would block every other stream."""
+    call = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
+    calls = [{"index": number, "id": f"c{number}", **call} for number in range(MOST_DELTAS + 1)]
+    pipeline = opened()
+    events = pipeline.feed(sse(HELLO, chunk({"tool_calls": calls}), STOP, done=True))
+    assert last(events)["error"]["code"] == "upstream_invalid"
+    assert "at most 4,096" in last(events)["error"]["message"]
+    assert 1 < pipeline.item_count <= MOST_DELTAS
+    assert_lawful(events)

@@ -43,6 +43,9 @@ class ScriptedUpstream(Server):
         self._plays[model] = list(scripts)
         return model
 
+    def scripts_of(self, model: str) -> list[Script]:
+        return list(self._plays[model])
+
     def asked_for(self, model: str) -> list[Asked]:
         return [each for each in self.asked if _model_of(each) == model]
 

@@ -98,6 +98,11 @@ async def ours(method: str, port: int) -> Outcome:
     return Outcome(answer.status, tuple(map(answer.headers.get, HEADERS)), received.body)
 
 
+def _readable(value: str | None) -> str | None:
+    """Return a header as we read it: aiohttp keeps invalid bytes as surrogates, which cannot be written."""
+    return None if value is None else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 async def theirs(method: str, port: int) -> Outcome:
     session = aiohttp.ClientSession(max_line_size=LIMIT, max_field_size=LIMIT)
     session._retry_connection = False
@@ -109,7 +114,9 @@ async def theirs(method: str, port: int) -> Outcome:
             session.request(method, f"http://127.0.0.1:{port}/", data=data, allow_redirects=False) as answer,
         ):
             body = await answer.read()
-            return Outcome(answer.status, tuple(map(answer.headers.get, HEADERS)), body)
+            return Outcome(
+                answer.status, tuple(_readable(answer.headers.get(each)) for each in HEADERS), body
+            )
     except (aiohttp.ClientError, TimeoutError) as error:
         return failed(error)
 

@@ -10,10 +10,14 @@ from msgspec import Struct
 
 from penstock.failures import explain
 from penstock.lenient import read_json
+from penstock.protocol.large_json import has_more_values
 from penstock.sse import Frame
 from penstock.stream.deltas import ErrorDelta
 
 DONE = "[DONE]"
+MOST_VALUES = 500_000
+"""JSON values of one frame, or of a whole answer that is not streamed. Each takes up to hundreds of bytes."""
+_LARGE = 1024 * 1024
 _MAX_SHOWN = 200
 
 T = TypeVar("T")
@@ -21,6 +25,10 @@ T = TypeVar("T")
 
 def read_object(frame: Frame) -> dict[str, Any] | ErrorDelta:
     """Return the object in a frame. Anything else ends the answer, because content may be lost (ask E1)."""
+    if len(frame.data) > _LARGE and has_more_values(frame.data.encode("utf-8", "replace"), MOST_VALUES):
+        return ErrorDelta(
+            "upstream_invalid", f"the upstream sent more than {MOST_VALUES:,} JSON values at once"
+        )
     value = read_json(frame.data)
     if isinstance(value, dict):
         return value

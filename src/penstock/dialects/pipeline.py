@@ -42,6 +42,8 @@ from penstock.stream.phases import ResponseStreamPhase
 
 FRAMES_AT_ONCE = 32
 """Frames that `read` translates before it yields to the caller: one read may contain thousands."""
+MOST_DELTAS = 4096
+"""How many deltas may be in these frames, or in an answer that is not streamed: they are applied at once."""
 
 PLAIN = frozenset({TextDelta, RefusalDelta, ReasoningDelta, SummaryDelta, UsageDelta})
 """What the model writes, and token counts: there is nothing in them to mask. The same is true of fragments of
@@ -278,6 +280,11 @@ class Pipeline:
         return usage is None or not (usage.input_tokens and usage.output_tokens and self.has_finished)
 
     @property
+    def item_count(self) -> int:
+        """The number of items in the output so far."""
+        return self._machine.item_count
+
+    @property
     def snapshot(self) -> Response:
         """The current state of the response."""
         return self._machine.snapshot
@@ -385,6 +392,12 @@ class Pipeline:
 
     def _accept(self, deltas: list[Delta], frames: Iterable[Frame] = ()) -> list[Event]:
         """Apply the deltas of these frames, or hold them back before the first output."""
+        if len(deltas) > MOST_DELTAS:
+            message = (
+                f"the upstream sent {len(deltas):,} changes at once; at most {MOST_DELTAS:,} are accepted"
+            )
+            deltas = [*deltas[:MOST_DELTAS], ErrorDelta("upstream_invalid", message)]
+            self.is_answered = True
         deltas = self._permitted(deltas)
         if self.has_output:
             return self._apply(deltas)

@@ -32,7 +32,7 @@ from penstock.gateway.telemetry.metrics import OTHER
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 from penstock.net.server.channels import Headers
 from penstock.net.server.refusals import ServerRefusal
-from penstock.net.server.server import BACKLOG, Server
+from penstock.net.server.server import BACKLOG, Server, file_limit, raise_file_limit
 from penstock.net.tls import server_tls_context
 from penstock.store.contract import Store
 
@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 _STOP_STEP = 1.0
 """Seconds between the steps of a forced shutdown. In the first, stopped turns send their terminal events."""
+_FILES_PER_CONNECTION = 2
+"""Open files for a client: its connection, and the one to the upstream of its turn."""
 _COLLECT_AFTER = 10_000
 """New objects after which the garbage collector looks for cycles. Python's default of 700 is reached by every
 request; but a turn is freed without the collector."""
@@ -239,6 +241,7 @@ async def serve_gateway(
     open_app: Callable[[], Awaitable[GatewayApp]], sockets: ListeningSockets, control: Control
 ) -> list[str]:
     """Serve until `control` ends it. Return the ids of the responses that could not be stored."""
+    raise_file_limit()
     app = await open_app()
     gateway = app.gateway
     server = server_of(app)
@@ -287,11 +290,13 @@ async def _serving_metrics(gateway: Gateway, listening: socket.socket | None) ->
 def server_of(app: GatewayApp, *, has_tls: bool = True) -> Server:
     """Return a server for a gateway, with the limits and the certificate of its settings."""
     settings = app.gateway.services.settings
+    default = file_limit() // _FILES_PER_CONNECTION
     return Server(
         app,
         ServerRefuser(),
         client_timeout=lambda: app.gateway.services.settings.limits.client_timeout,
         message_bytes=settings.limits.body_bytes,
+        most_connections=lambda: app.gateway.services.settings.limits.connections or default,
         tls=server_tls_context(settings.tls_cert, settings.tls_key)
         if settings.tls_cert and has_tls
         else None,

@@ -104,6 +104,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Size of a request after decompression. The specification allows files of 32 MiB in it."""
     answer_bytes: int = 64 * MIB
     """Size of an upstream's response: a model that does not stop must not fill the memory."""
+    output_items: int = 10_000
+    """Items of an upstream's response: each takes far more memory and time than its bytes on the wire."""
     input_items: int = 20_000
     """Input items of a request. Many small items take longer to decode than their size suggests."""
     tools: int = 4096
@@ -136,6 +138,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Maximum size of the store; beyond it, the oldest responses are deleted."""
     max_turns: int = 0
     """Concurrent turns; 0: unlimited. Requests beyond the limit get a 503 at once (ask J5)."""
+    connections: int = 0
+    """Connections of clients; 0: half of the files that the process may open. Beyond the limit, the longest
+    idle connection is closed for a new one; if none is idle, a request gets a 503."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):

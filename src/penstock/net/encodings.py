@@ -16,7 +16,7 @@ from penstock.net.network_errors import UndecodableBody
 
 PIECE = 64 * 1024
 """Bytes. The approximate output of one step."""
-_MOST_MEMBERS = 4096
+MOST_MEMBERS = 4096
 """A gzip body may have several members; each takes time, even if it is empty."""
 
 
@@ -103,7 +103,7 @@ class _ZlibDecoder(BodyDecoder):
     def _next_member(self) -> _Decompressor:
         self._members += 1
         is_gzip = self._window_bits is not None and self._window_bits > zlib.MAX_WBITS
-        if self._members > (_MOST_MEMBERS if is_gzip else 1):
+        if self._members > (MOST_MEMBERS if is_gzip else 1):
             raise UndecodableBody(self._encoding)
         if self._window_bits is None:
             has_header = self._input[0] & 15 == 8 and int.from_bytes(self._input[:2], "big") % 31 == 0

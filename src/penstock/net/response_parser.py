@@ -15,7 +15,8 @@ _BLANK = b" \t"
 
 
 class AnswerHead(NamedTuple):
-    """The head of a response. Names of headers are in lower case; of repeated headers, the first counts."""
+    """The head of a response. Names of headers are in lower case; of repeated headers, the first counts.
+    Bytes that are not UTF-8 are replaced: half a character could not be written to a log or a message."""
 
     status: int
     reason: str
@@ -116,9 +117,9 @@ class ResponseParser:
         headers: dict[str, str] = {}
         has_length = is_chunked = False
         for raw, value in self._headers:
-            name = raw.decode("utf-8", "surrogateescape").lower()
+            name = raw.decode("utf-8", "replace").lower()
             if name not in headers:
-                headers[name] = value.strip(_BLANK).decode("utf-8", "surrogateescape")
+                headers[name] = value.strip(_BLANK).decode("utf-8", "replace")
             if name == "content-length":
                 has_length = True
             elif name == "transfer-encoding":

@@ -329,7 +329,9 @@ def _context(turn_request: TurnRequest, *, compacts: bool) -> TurnContext:
         return estimate_usage(request, turn_request.first.model, written, counter)
 
     return TurnContext(
-        answer_bytes=sys.maxsize,  # the limit was applied when the answer was recorded
+        # The limits were applied when the answer was recorded.
+        answer_bytes=sys.maxsize,
+        output_items=sys.maxsize,
         estimate=estimate,
         count_attempt=lambda *_: None,
     )

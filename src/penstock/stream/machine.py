@@ -169,6 +169,11 @@ class ResponseStreamStateMachine:
         )
 
     @property
+    def item_count(self) -> int:
+        """The number of items in the output so far."""
+        return len(self._output.slots)
+
+    @property
     def current_usage(self) -> Usage | None:
         """The usage as of now; None if none was reported."""
         return self._usage.usage if self._usage.is_known else None

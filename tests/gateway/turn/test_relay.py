@@ -76,7 +76,7 @@ class RecordingOutlet:
 class Forwarded:
     """A relay between a scripted source and an outlet that remembers."""
 
-    def __init__(self, *steps: Step, most_bytes: int = 1_000_000) -> None:
+    def __init__(self, *steps: Step, most_bytes: int = 1_000_000, most_items: int = 1000) -> None:
         response = response_for(plan().request, id="resp_1", created_at=0)
         self.outlet, self.verdict = RecordingOutlet(), Verdict(request_id="req_1")
         self.pipeline = Pipeline(ResponseStreamStateMachine(response, clock=lambda: 0))
@@ -84,7 +84,15 @@ class Forwarded:
         self.now = 0.0
         tracer = Tracer(self.traces.append, clock=lambda: 0)
         self.watch = Stopwatch(lambda: self.now)
-        self.relay = Relay(self.pipeline, self.outlet, self.verdict, self.watch, tracer, most_bytes)
+        self.relay = Relay(
+            self.pipeline,
+            self.outlet,
+            self.verdict,
+            self.watch,
+            tracer,
+            most_bytes=most_bytes,
+            most_items=most_items,
+        )
         self.steps = steps
 
     def run(self) -> None:
@@ -171,6 +179,18 @@ def test_an_answer_that_is_longer_than_the_limit_fails(limit: int) -> None:
         forwarded.run()
     assert caught.value.code == "upstream_invalid"
     assert forwarded.outlet.text == "abc"[: LONG[:limit].count(b"\n\n")]
+
+
+def test_an_answer_of_too_many_items_fails_with_what_was_read_of_it() -> None:
+    turns = frames(chunk({"reasoning_content": "a"}), chunk({"content": "b"}), done=False) * 200
+    forwarded = Forwarded(*[turns] * 20, most_bytes=10_000_000, most_items=1000)
+    with pytest.raises(ProtocolError, match=r"1000 output items \(limits\.output_items\)") as caught:
+        forwarded.run()
+    assert caught.value.code == "upstream_invalid"
+    assert 1000 < forwarded.pipeline.item_count < 8000
+    enough = Forwarded(*[turns] * 20, END, most_bytes=10_000_000, most_items=8000)
+    enough.run()
+    assert enough.pipeline.item_count == 8000
 
 
 def pieces(data: bytes) -> list[bytes]:

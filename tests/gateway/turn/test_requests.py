@@ -11,14 +11,17 @@ from msgspec import Struct
 
 from penstock.dialects.envelope import seal
 from penstock.dialects.plan import Target
+from penstock.errors import DecodeError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.requests import (
     LONGEST_NAME,
     NAMESPACE_DEPTH,
+    NESTING,
     fingerprints,
     own_diagnostics,
     parse_bounded,
+    passed_on,
     read_request,
     used_call_ids,
 )
@@ -279,3 +282,24 @@ def test_a_large_body_is_counted_before_it_is_read() -> None:
         parse_bounded(many, Limits(body_values=2000))
     with pytest.raises(RequestRefused, match=r"limits\.body_values"):
         parse_bounded(many.decode(), Limits(body_values=2000))
+
+
+@pytest.mark.parametrize("brackets", [("[", "]"), ('{"a":', "}")])
+def test_json_may_be_nested_to_a_limit(brackets: tuple[str, str]) -> None:
+    """Nearly at Python's own limit, a request could be read, but its stored copy could not."""
+
+    def nested_json(depth: int) -> bytes:
+        opening, closing = brackets
+        return (opening * depth + "1" * (opening != "[") + closing * depth).encode()
+
+    parse_bounded(nested_json(NESTING), Limits())
+    for depth in (NESTING + 2, 900, 100_000):
+        with pytest.raises((RequestRefused, DecodeError), match="nested"):
+            parse_bounded(nested_json(depth), Limits())
+
+
+@pytest.mark.parametrize(
+    ("value", "is_passed_on"), [("00-ab-cd-01", True), ("a\tb", False), ("\xff", False), ("a\x1b[31m", False)]
+)
+def test_a_trace_header_is_passed_on_if_it_is_printable(value: str, is_passed_on: bool) -> None:
+    assert passed_on({"traceparent": value, "other": "x"}) == ({"traceparent": value} if is_passed_on else {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from copy import copy
 from typing import Any, cast
 
 from penstock.net.server.connection import ClientConnection
@@ -96,13 +97,25 @@ class FakeClient:
 
     def __init__(self) -> None:
         self.app, self.refusals = Echo(), Refusals()
+        self.most_connections = 0
         self.server = Server(
-            self.app, self.refusals, client_timeout=lambda: CLIENT_TIMEOUT, message_bytes=MESSAGE_BYTES
+            self.app,
+            self.refusals,
+            client_timeout=lambda: CLIENT_TIMEOUT,
+            message_bytes=MESSAGE_BYTES,
+            most_connections=lambda: self.most_connections,
         )
         self.loop = cast(FakeClock, asyncio.get_running_loop())
         self.transport = FakeTransport()
         self._unsent = bytearray()
         self.connect()
+
+    def another(self) -> FakeClient:
+        """Return another client of the same server, with a connection of its own."""
+        other = copy(self)
+        other.transport, other._unsent = FakeTransport(), bytearray()
+        other.connect()
+        return other
 
     def connect(self) -> None:
         connection = ClientConnection(self.server, 8080)

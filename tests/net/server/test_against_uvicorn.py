@@ -25,6 +25,7 @@ Outcome = tuple[list[Answer], bool]
 _OLD = "uvicorn sends chunks to HTTP/1.0 clients, which cannot read them"
 _VERSION = "uvicorn serves versions of HTTP that it does not implement"
 _OFFER = "uvicorn's parser stops at an offer of another protocol; we ignore the offer and go on"
+_HOSTS = "of two hosts, a proxy may choose the other one"
 _AHEAD = "uvicorn parses what was sent ahead first, and the valid request before it gets no answer"
 
 REASONS = {
@@ -35,6 +36,7 @@ REASONS = {
     "version 'HTTP/0.9'": _VERSION,
     "version 'HTTP/2.0'": _VERSION,
     "version ''": _VERSION,
+    "headers: two hosts": _HOSTS,
     "headers: an offer of HTTP/2": _OFFER,
     "headers: an offer of another protocol": _OFFER,
     "an offer of HTTP/2 with a body": _OFFER,

@@ -44,7 +44,10 @@ def test_bodies_in_pieces_of_any_size(data: bytes, body: bytes, size: int) -> No
 
 
 def test_the_next_request_stays_in_the_buffer() -> None:
-    assert decode(b"1\r\nx\r\n0\r\n\r\nGET / HTTP/1.1\r\n") == (b"x", b"GET / HTTP/1.1\r\n")
+    assert decode(b"1\r\nx\r\n0\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\n") == (
+        b"x",
+        b"GET / HTTP/1.1\r\nhost: x\r\n",
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1])

@@ -10,11 +10,11 @@ from penstock.net.server.connection import HEAD_SECONDS, IDLE_SECONDS, STALLED_M
 from tests.net.server.fake_connections import CLIENT_TIMEOUT, FakeClient, FakeTransport, with_client
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
-CHUNKED = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 def post(body: bytes, path: str = "/", *lines: str) -> bytes:
-    head = [f"POST {path} HTTP/1.1", f"content-length: {len(body)}", *lines, "", ""]
+    head = [f"POST {path} HTTP/1.1", "host: x", f"content-length: {len(body)}", *lines, "", ""]
     return "\r\n".join(head).encode() + body
 
 
@@ -75,7 +75,7 @@ async def test_what_is_sent_ahead_is_bounded(client: FakeClient) -> None:
 @with_client
 async def test_requests_wait_for_a_client_that_does_not_read(client: FakeClient) -> None:
     client.transport.is_client_reading = False
-    await client.send(b"GET /whole HTTP/1.1\r\n\r\n" * 5)
+    await client.send(b"GET /whole HTTP/1.1\r\nhost: x\r\n\r\n" * 5)
     assert len(client.app.channels) == 1
     client.transport.read_all()
     await client.settle()
@@ -186,7 +186,7 @@ async def test_a_disconnect_ends_the_wait_for_a_body(client: FakeClient) -> None
 
 @with_client
 async def test_a_stream_is_chunked_and_an_empty_piece_does_not_end_it(client: FakeClient) -> None:
-    data = await client.send(b"GET /stream HTTP/1.1\r\n\r\n")
+    data = await client.send(b"GET /stream HTTP/1.1\r\nhost: x\r\n\r\n")
     head, _, body = data.partition(b"\r\n\r\n")
     assert b"transfer-encoding: chunked" in head
     assert body == b"4\r\none \r\n4\r\ntwo \r\n5\r\nthree\r\n0\r\n\r\n"
@@ -207,7 +207,7 @@ async def test_an_old_client_gets_a_stream_that_ends_with_the_connection(client:
 def test_head_gets_no_body(path: str) -> None:
     @with_client
     async def scenario(client: FakeClient) -> None:
-        data = await client.send(f"HEAD {path} HTTP/1.1\r\n\r\n".encode())
+        data = await client.send(f"HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
         assert data.endswith(b"\r\n\r\n")
         assert statuses(await client.send(GET)) == [200, 200]
 
@@ -216,7 +216,7 @@ def test_head_gets_no_body(path: str) -> None:
 
 @with_client
 async def test_an_empty_response_has_no_length(client: FakeClient) -> None:
-    data = await client.send(b"GET /empty HTTP/1.1\r\n\r\n")
+    data = await client.send(b"GET /empty HTTP/1.1\r\nhost: x\r\n\r\n")
     assert data.startswith(b"HTTP/1.1 204 No Content\r\ndate: ")
     assert b"content-length" not in data
     assert b"chunked" not in data
@@ -226,7 +226,7 @@ async def test_an_empty_response_has_no_length(client: FakeClient) -> None:
 def test_a_client_can_ask_for_the_end_of_the_connection(line: bytes) -> None:
     @with_client
     async def scenario(client: FakeClient) -> None:
-        data = await client.send(b"GET / HTTP/1.1\r\n" + line + b"\r\n\r\n" + GET)
+        data = await client.send(b"GET / HTTP/1.1\r\nhost: x\r\n" + line + b"\r\n\r\n" + GET)
         assert statuses(data) == [200]
         assert b"connection: close\r\n" in data
         assert client.transport.is_closed
@@ -238,7 +238,7 @@ def test_a_client_can_ask_for_the_end_of_the_connection(line: bytes) -> None:
 def test_the_application_can_ask_for_the_end_of_the_connection(path: str) -> None:
     @with_client
     async def scenario(client: FakeClient) -> None:
-        assert statuses(await client.send(f"GET {path} HTTP/1.1\r\n\r\n".encode())) == [200]
+        assert statuses(await client.send(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())) == [200]
         assert client.transport.is_closed
         assert not client.transport.is_aborted
 
@@ -249,7 +249,7 @@ def test_the_application_can_ask_for_the_end_of_the_connection(path: str) -> Non
 def test_a_request_without_an_answer_is_500(path: str, errors: int) -> None:
     @with_client
     async def scenario(client: FakeClient) -> None:
-        data = await client.send(f"GET {path} HTTP/1.1\r\n\r\n".encode() + GET)
+        data = await client.send(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode() + GET)
         assert statuses(data) == [500]
         assert data.endswith(b"GET internal_error")
         assert client.transport.is_closed
@@ -260,7 +260,7 @@ def test_a_request_without_an_answer_is_500(path: str, errors: int) -> None:
 
 @with_client
 async def test_a_response_without_an_end_is_cut_off(client: FakeClient) -> None:
-    data = await client.send(b"GET /fail-late HTTP/1.1\r\n\r\n")
+    data = await client.send(b"GET /fail-late HTTP/1.1\r\nhost: x\r\n\r\n")
     assert data.endswith(b"4\r\nhalf\r\n")
     assert client.transport.is_aborted
 
@@ -268,7 +268,7 @@ async def test_a_response_without_an_end_is_cut_off(client: FakeClient) -> None:
 @with_client
 async def test_a_large_response_waits_for_its_client(client: FakeClient) -> None:
     client.transport.is_client_reading = False
-    await client.send(b"GET /large HTTP/1.1\r\n\r\n")
+    await client.send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n")
     assert client.transport.buffered < 200_000
     [channel] = client.app.channels
     assert not channel.is_writable
@@ -282,7 +282,7 @@ async def test_a_large_response_waits_for_its_client(client: FakeClient) -> None
 @with_client
 async def test_a_disconnect_ends_the_wait_for_a_client_that_does_not_read(client: FakeClient) -> None:
     client.transport.is_client_reading = False
-    await client.send(b"GET /large HTTP/1.1\r\n\r\n")
+    await client.send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n")
     client.transport.abort()
     await client.settle()
     assert client.app.channels[0].is_writable
@@ -292,7 +292,7 @@ async def test_a_disconnect_ends_the_wait_for_a_client_that_does_not_read(client
 @with_client
 async def test_an_abort_discards_what_was_not_read(client: FakeClient) -> None:
     client.transport.is_client_reading = False
-    await client.send(b"GET /large HTTP/1.1\r\n\r\n")
+    await client.send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n")
     client.app.channels[0].abort()
     assert client.transport.is_aborted
     assert not client.app.channels[0].is_connected
@@ -315,7 +315,7 @@ async def test_a_refusal_has_the_clients_request_id(client: FakeClient) -> None:
 
 @with_client
 async def test_an_invalid_body_after_the_response_has_begun_ends_the_connection(client: FakeClient) -> None:
-    head = b"POST /early HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+    head = b"POST /early HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
     assert statuses(await client.send(head)) == [403]
     assert statuses(await client.send(b"zz\r\n")) == [403]
     assert client.transport.is_closed
@@ -336,7 +336,7 @@ def test_answers_do_not_depend_on_how_the_bytes_are_cut(size: int) -> None:
             CHUNKED + b"2;x=y\r\n{}\r\n0\r\nx-trailer: 1\r\n\r\n",
             b"\r\n" + GET,
             CHUNKED + b"4\r\n\r\n\r\n\r\n0\r\n\r\n",
-            b"GET /last HTTP/1.1\r\nconnection: close\r\n\r\n",
+            b"GET /last HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
         ]
     )
 
@@ -373,11 +373,11 @@ async def test_a_client_that_sends_nothing_is_disconnected(client: FakeClient) -
 @pytest.mark.parametrize(
     ("sent", "answers"),
     [
-        (b"GET / HTTP/1.1\r\nx: y", 0),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx: y", 0),
         (GET + b"\r\n", 1),
-        (GET + b"GET / HTTP/1.1\r\n", 1),
+        (GET + b"GET / HTTP/1.1\r\nhost: x\r\n", 1),
         (post(b"12345", "/early")[:-1], 1),
-        (b"POST /early HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n2\r\n", 1),
+        (b"POST /early HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\n", 1),
     ],
     ids=["half a head", "a line", "half a second head", "half a body", "half a chunk"],
 )
@@ -433,7 +433,7 @@ async def test_requests_do_not_set_timers(client: FakeClient) -> None:
 @with_client
 async def test_a_client_that_does_not_read_is_disconnected(client: FakeClient) -> None:
     client.transport.is_client_reading = False
-    await client.send(b"GET /whole HTTP/1.1\r\n\r\n")
+    await client.send(b"GET /whole HTTP/1.1\r\nhost: x\r\n\r\n")
     await client.wait(CLIENT_TIMEOUT)
     assert not client.transport.is_aborted
     await client.wait(STALLED_MARGIN + 1)
@@ -444,7 +444,7 @@ async def test_a_client_that_does_not_read_is_disconnected(client: FakeClient) -
 @with_client
 async def test_a_client_that_reads_slowly_is_not_disconnected(client: FakeClient) -> None:
     client.transport.is_client_reading = False
-    await client.send(b"GET /whole HTTP/1.1\r\n\r\n")
+    await client.send(b"GET /whole HTTP/1.1\r\nhost: x\r\n\r\n")
     for _ in range(5):
         await client.wait(CLIENT_TIMEOUT)
         client.transport.buffered -= 10
@@ -454,7 +454,7 @@ async def test_a_client_that_reads_slowly_is_not_disconnected(client: FakeClient
 @with_client
 async def test_a_closing_connection_does_not_wait_forever_for_its_client(client: FakeClient) -> None:
     client.transport.is_client_reading = False
-    await client.send(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
+    await client.send(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
     assert client.transport.is_closed
     for _ in range(2):
         await client.wait(CLIENT_TIMEOUT + STALLED_MARGIN + 1)
@@ -465,7 +465,7 @@ async def test_a_closing_connection_does_not_wait_forever_for_its_client(client:
 async def test_a_closing_connection_with_nothing_left_to_send_is_not_aborted(client: FakeClient) -> None:
     """Over TLS it ends when the client has read everything and answers, for which TLS has its own limit."""
     client.transport.is_client_reading = False
-    await client.send(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
+    await client.send(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
     client.transport.buffered = 0
     for _ in range(3):
         await client.wait(CLIENT_TIMEOUT + STALLED_MARGIN + 1)
@@ -511,3 +511,52 @@ async def test_a_request_that_is_still_received_is_refused(client: FakeClient) -
     assert statuses(data) == [503]
     assert b"retry-after: 2\r\n" in data
     assert (client.transport.is_closed, client.app.closed) == (True, 1)
+
+
+# Many connections
+
+
+@with_client
+async def test_the_connection_that_was_idle_for_longest_makes_room_for_a_new_one(first: FakeClient) -> None:
+    first.most_connections = 2
+    second = first.another()
+    await first.send(post(b"one", "/whole"))  # now the second one waits for longest
+    third = first.another()
+    await first.settle()
+    assert [each.transport.is_aborted for each in (first, second, third)] == [False, True, False]
+    assert statuses(await third.send(post(b"three", "/whole"))) == [200]
+
+
+@with_client
+async def test_a_connection_whose_client_still_reads_is_not_the_first_to_go(first: FakeClient) -> None:
+    first.most_connections = 2
+    first.transport.is_client_reading = False
+    await first.send(post(b"one", "/whole"))
+    second, third = first.another(), first.another()
+    assert [each.transport.is_aborted for each in (first, second, third)] == [False, True, False]
+    fourth, fifth = first.another(), first.another()
+    assert [each.transport.is_aborted for each in (first, third, fourth, fifth)] == [False, True, True, False]
+
+
+@with_client
+async def test_a_request_is_refused_if_all_connections_are_busy(first: FakeClient) -> None:
+    first.most_connections = 2
+    second = first.another()
+    for busy in (first, second):
+        assert await busy.send(post(b"x", "/wait")) == b""
+    third = first.another()
+    data = await third.send(post(b"three", "/whole"))
+    assert statuses(data) == [503]
+    assert b"\r\nretry-after: 2\r\n" in data
+    assert data.endswith(b"POST server_is_overloaded")
+    assert third.transport.is_closed
+    first.app.release.set()
+    assert [statuses(await busy.settle()) for busy in (first, second)] == [[200], [200]]
+    assert statuses(await first.send(post(b"again", "/whole"))) == [200, 200]
+
+
+@with_client
+async def test_without_a_limit_no_connection_is_closed_for_another(first: FakeClient) -> None:
+    others = [first.another() for _ in range(100)]
+    await first.settle()
+    assert not any(each.transport.is_closed for each in (first, *others))

@@ -16,19 +16,19 @@ _READ = 256 * 1024
 """What one read of an event loop can return."""
 
 WEBSOCKET = (
-    b"GET /chat HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-    b"sec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+    b"GET /chat HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
 )
 GOOD = [
     b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
-    b"POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\nhello",
-    b"POST /stream HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nx: y\r\n\r\n",
-    b"POST /early HTTP/1.1\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\nabc",
-    b"HEAD /whole HTTP/1.1\r\n\r\n",
+    b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
+    b"POST /stream HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5;\r\nhello\r\n0\r\nx: y\r\n\r\n",
+    b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\nabc",
+    b"HEAD /whole HTTP/1.1\r\nhost: x\r\n\r\n",
     b"GET /stream HTTP/1.0\r\n\r\n",
-    b"GET /close HTTP/1.1\r\n\r\n",
-    b"GET /fail HTTP/1.1\r\n\r\n",
-    b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+    b"GET /close HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /fail HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
     WEBSOCKET,
     b"\x81\x82\x00\x00\x00\x00hi",
     b"\x88\x82\x00\x00\x00\x00\x03\xe8",
@@ -113,7 +113,7 @@ def test_what_waits_is_bounded(request: bytes, reads: int) -> None:
     async def flood() -> None:
         client = FakeClient()
         client.transport.is_client_reading = False
-        await client.send(b"POST /wait HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
+        await client.send(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
         await client.send(request * (reads * _READ // len(request)))
         taken = reads * _READ - client.unread
         assert taken <= WAITING_BYTES + _READ

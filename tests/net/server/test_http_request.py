@@ -9,7 +9,7 @@ import pytest
 from penstock.net.server.channels import ChannelClosed
 from tests.net.server.fake_connections import FakeClient, with_client
 
-WAIT = b"POST /wait HTTP/1.1\r\ncontent-length: 5\r\n\r\n"
+WAIT = b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n"
 
 
 @with_client
@@ -159,10 +159,10 @@ async def test_receiving_can_be_cancelled_and_repeated(client: FakeClient) -> No
 
 @with_client
 async def test_what_it_knows_of_the_request(client: FakeClient) -> None:
-    await client.send(b"GET /a%20b?c=%20 HTTP/1.1\r\nX-One: 1\r\n\r\n")
+    await client.send(b"GET /a%20b?c=%20 HTTP/1.1\r\nhost: x\r\nX-One: 1\r\n\r\n")
     [channel] = client.app.channels
     assert (channel.method, channel.path, channel.query) == ("GET", "/a b", "c=%20")
-    assert (channel.headers, channel.server_port) == ({"x-one": "1"}, 8080)
+    assert (channel.headers, channel.server_port) == ({"host": "x", "x-one": "1"}, 8080)
 
 
 @with_client

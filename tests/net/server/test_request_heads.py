@@ -41,7 +41,10 @@ def test_a_head_in_pieces_of_any_size(size: int) -> None:
 
 
 def test_what_follows_a_head_stays_in_the_buffer() -> None:
-    parser, buffer = HeadParser(), bytearray(b"GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\nrest")
+    parser, buffer = (
+        HeadParser(),
+        bytearray(b"GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\n\r\nrest"),
+    )
     paths = []
     for _ in range(2):
         head = parser.read(buffer)
@@ -64,8 +67,48 @@ def test_what_follows_a_head_stays_in_the_buffer() -> None:
     ],
 )
 def test_forms_of_a_target(target: bytes, path: str, query: str) -> None:
-    head = parse(b"OPTIONS " + target + b" HTTP/1.1\r\n\r\n")
+    head = parse(b"OPTIONS " + target + b" HTTP/1.1\r\nhost: x\r\n\r\n")
     assert (head.path, head.query) == (path, query)
+
+
+@pytest.mark.parametrize(
+    ("target", "host"),
+    [
+        (b"/a", "x"),
+        (b"http://other.example/a", "other.example"),
+        (b"HTTP://other.example:81/", "other.example:81"),
+        (b"http://[::1]:8080", "[::1]:8080"),
+    ],
+)
+def test_the_host_of_an_absolute_target_counts_and_not_the_header(target: bytes, host: str) -> None:
+    assert parse(b"GET " + target + b" HTTP/1.1\r\nhost: x\r\n\r\n").headers["host"] == host
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"",
+        b"host: a\r\nhost: a\r\n",
+        b"host: a\r\nHost: b\r\n",
+        b"host: a, b\r\n",
+        b"host: a b\r\n",
+        b"host: user@a\r\n",
+        b"host: a/b\r\n",
+        b"host: a:123456\r\n",
+        b"host: a:b\r\n",
+        b"host: [::1\r\n",
+        b"host: \xff\r\n",
+    ],
+)
+def test_there_must_be_one_valid_host(lines: bytes) -> None:
+    assert refused(b"GET / HTTP/1.1\r\n" + lines + b"\r\n") == (400, "invalid_http")
+    assert refused(b"GET http://a/ HTTP/1.1\r\n" + lines + b"\r\n") == (400, "invalid_http")
+
+
+def test_a_target_has_no_user_and_an_old_client_needs_no_host() -> None:
+    assert refused(b"GET http://me:secret@a/ HTTP/1.1\r\nhost: a\r\n\r\n") == (400, "invalid_http")
+    assert "host" not in parse(b"GET / HTTP/1.0\r\n\r\n").headers
+    assert parse(b"GET / HTTP/1.1\r\nhost:\r\n\r\n").headers["host"] == ""
 
 
 @pytest.mark.parametrize(
@@ -79,7 +122,7 @@ def test_forms_of_a_target(target: bytes, path: str, query: str) -> None:
     ],
 )
 def test_which_connections_are_kept(lines: bytes, keeps: bool, version: bytes) -> None:
-    assert parse(b"GET / HTTP/" + version + b"\r\n" + lines + b"\r\n").keep_alive is keeps
+    assert parse(b"GET / HTTP/" + version + b"\r\nhost: x\r\n" + lines + b"\r\n").keep_alive is keeps
 
 
 @pytest.mark.parametrize(
@@ -93,18 +136,20 @@ def test_which_connections_are_kept(lines: bytes, keeps: bool, version: bytes) -
     ],
 )
 def test_only_websockets_are_upgrades(lines: bytes, is_websocket: bool) -> None:
-    assert parse(b"GET / HTTP/1.1\r\n" + lines + b"\r\n").is_websocket is is_websocket
+    assert parse(b"GET / HTTP/1.1\r\nhost: x\r\n" + lines + b"\r\n").is_websocket is is_websocket
 
 
 def test_expectations() -> None:
     line = b"expect: 100-Continue\r\n\r\n"
-    assert parse(b"POST / HTTP/1.1\r\n" + line).expects_continue
+    assert parse(b"POST / HTTP/1.1\r\nhost: x\r\n" + line).expects_continue
     assert not parse(b"POST / HTTP/1.0\r\n" + line).expects_continue
-    assert not parse(b"POST / HTTP/1.1\r\nexpect: something\r\n\r\n").expects_continue
+    assert not parse(b"POST / HTTP/1.1\r\nhost: x\r\nexpect: something\r\n\r\n").expects_continue
 
 
 @pytest.mark.parametrize("size", [0, 1000])
-@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nx: ", b"\r\n\r\nGET / HTTP/1.1\r\nx: "])
+@pytest.mark.parametrize(
+    "start", [b"GET / HTTP/1.1\r\nhost: x\r\nx: ", b"\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\nx: "]
+)
 def test_the_limit_of_a_head_is_exact(start: bytes, size: int) -> None:
     padding = b"x" * (HEAD_BYTES - len(start) - 4)
     assert parse(start + padding + b"\r\n\r\n", size).method == "GET"
@@ -113,7 +158,7 @@ def test_the_limit_of_a_head_is_exact(start: bytes, size: int) -> None:
 
 @pytest.mark.parametrize(
     "endless",
-    [b"GET /" + b"x" * 70_000, b"GET / HTTP/1.1\r\nx: " + b"x" * 70_000, b"\r\n" * 40_000],
+    [b"GET /" + b"x" * 70_000, b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"x" * 70_000, b"\r\n" * 40_000],
     ids=["url", "value", "lines"],
 )
 @pytest.mark.parametrize("size", [0, 1000])
@@ -131,11 +176,11 @@ def test_a_head_without_end_is_refused(endless: bytes, size: int) -> None:
         b"GET / HTTP/1.2\r\n\r\n",
         b"GET / HTTP/0.9\r\n\r\n",
         b"GET /\r\n\r\n",
-        b"GET /\r\nGET / HTTP/1.1\r\n\r\n",
-        b"get / HTTP/1.1\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\n\r\n",
-        b"GET x HTTP/1.1\r\n\r\n",
-        b"CONNECT example.com:443 HTTP/1.1\r\n\r\n",
+        b"GET /\r\nGET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"get / HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET x HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"CONNECT example.com:443 HTTP/1.1\r\nhost: x\r\n\r\n",
     ],
 )
 @pytest.mark.parametrize("size", [0, 1])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,13 +15,13 @@ import pytest
 import trustme
 
 from penstock.net.server.channels import HttpChannel, SocketChannel
-from penstock.net.server.server import Server
+from penstock.net.server.server import MOST_FILES, Server
 from penstock.net.tls import load_certificate, server_tls_context
 from tests.net.certificates import certificate_files, server_context, trusting
 from tests.net.connections import on_both_loops, run_on
 from tests.net.server.applications import Echo, Refusals
 
-GET = b"GET / HTTP/1.1\r\n\r\n"
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 OPEN_SOCKET = (
     b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
     b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -39,7 +41,7 @@ def test_it_serves_until_it_is_stopped() -> None:
         await made.listen(listening)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         idle, other = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /wait HTTP/1.1\r\ncontent-length: 2\r\n\r\nab")
+        writer.write(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nab")
         while not app.channels:
             await asyncio.sleep(0.001)
         assert app.channels[0].server_port == port
@@ -61,7 +63,7 @@ def test_what_remains_can_be_aborted() -> None:
         made, app, port, listening = server()
         await made.listen(listening)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /wait HTTP/1.1\r\n\r\n")
+        writer.write(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n")
         while not app.channels:
             await asyncio.sleep(0.001)
         made.stop()
@@ -86,7 +88,9 @@ def test_a_certificate_and_its_replacement(tmp_path: Path) -> None:
 
     async def ask(port: int) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority))
-        writer.write(b"POST /stream HTTP/1.1\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n")
+        writer.write(
+            b"POST /stream HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n"
+        )
         writer.write(b"x" * 300_000)
         assert (await reader.read()).endswith(b"0\r\n\r\n")
         certificate = writer.get_extra_info("peercert")
@@ -142,3 +146,31 @@ def test_what_a_client_has_not_read_is_counted_over_tls(loop: str, is_socket: bo
         await made.stopped()
 
     run_on(loop, scenario())
+
+
+# Open files
+
+
+SCRIPT = """
+import resource
+from penstock.net.server.server import raise_file_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+print(raise_file_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "outcome"),
+    [(64, 300, [300, 300, 300]), (200, 200, [200, 200, 200])],
+    ids=["raised", "as it is"],
+)
+def test_a_process_may_open_what_the_system_allows(soft: int, hard: int, outcome: list[int]) -> None:
+    script = SCRIPT.format(soft=soft, hard=hard)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert [int(each) for each in done.stdout.split()] == outcome
+
+
+def test_there_is_an_upper_limit() -> None:
+    code = "from penstock.net.server.server import raise_file_limit; print(raise_file_limit())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(done.stdout) <= MOST_FILES

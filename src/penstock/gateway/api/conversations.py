@@ -25,7 +25,7 @@ from penstock.protocol.items import Item
 from penstock.protocol.wire import Wire, read
 from penstock.store.records import StoredConversation, StoredItem
 
-_MOST_ITEMS = 20
+MOST_ITEMS = 20
 """How many items can be added at once; OpenAI's limit, when a conversation is created and later."""
 
 
@@ -163,8 +163,8 @@ def _decode(body: bytes, limits: Limits) -> _ConversationBody:
 
 
 def _check_count(count: int) -> None:
-    if count > _MOST_ITEMS:
-        message = f"at most {_MOST_ITEMS} items can be added at once, not {count}"
+    if count > MOST_ITEMS:
+        message = f"at most {MOST_ITEMS} items can be added at once, not {count}"
         raise RequestRefused(400, "invalid_request", message, param="items")
 
 

@@ -26,6 +26,7 @@ from penstock.gateway.config.values import (
     ValueReader,
     flag,
     nonempty,
+    number_or_auto,
     number_or_off,
     one_of,
     positive_seconds,
@@ -53,6 +54,7 @@ SERVER = (
 LIMITS: dict[str, ValueReader[int] | ValueReader[float] | ValueReader[float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
+    "output_items": whole_number(1, 10_000_000),
     "input_items": whole_number(1, 10_000_000),
     "tools": whole_number(1, 1_000_000),
     "content_parts": whole_number(1, 10_000_000),
@@ -69,6 +71,7 @@ LIMITS: dict[str, ValueReader[int] | ValueReader[float] | ValueReader[float | No
     "ledger_days": whole_number(1, 36_500),
     "store_bytes": size,
     "max_turns": number_or_off,
+    "connections": number_or_auto,
 }
 """Every field of `Limits` with its reader."""
 PORT = whole_number(0, 65535)

@@ -74,6 +74,7 @@ STORE_ROWS: dict[str, Row] = {
 LIMIT_DESCRIPTIONS = {
     "body_bytes": "Size of a request after decompression.",
     "answer_bytes": "Size of an upstream's answer.",
+    "output_items": "Items of an upstream's answer.",
     "input_items": "Items of a request.",
     "tools": "Tools of a request, including those in namespaces and items.",
     "content_parts": "Content parts of all items of a request together.",
@@ -90,6 +91,7 @@ LIMIT_DESCRIPTIONS = {
     "ledger_days": "How many days the ledger has a record of a turn.",
     "store_bytes": "Maximum size of the store; beyond it, the oldest responses are deleted.",
     "max_turns": 'Concurrent turns; 0 or "off": unlimited.',
+    "connections": 'Connections of clients; "auto": half of the files that the process may open.',
 }
 ROUTING_DESCRIPTIONS = {
     "affinity": "Whether all turns of a conversation go to the same key and target.",

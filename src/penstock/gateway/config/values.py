@@ -284,6 +284,12 @@ def worker_number(value: object) -> int:
         raise InvalidValue(f'{error}, or "{AUTO}" for one per processor') from None
 
 
+@reads(anyOf=[{"type": "integer", "minimum": 0}, {"const": AUTO}])
+def number_or_auto(value: object) -> int:
+    """Read a whole number; 0 and "auto" let the gateway choose."""
+    return 0 if value == AUTO else whole_number(0)(value)
+
+
 _DURATION = matching(_TIME)
 
 

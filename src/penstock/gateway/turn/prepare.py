@@ -265,6 +265,7 @@ def _placement(
 def _context(services: Services, request: TurnRequest, summary: CompactionCodec | None) -> TurnContext:
     return TurnContext(
         answer_bytes=services.settings.limits.answer_bytes,
+        output_items=services.settings.limits.output_items,
         estimate=partial(_estimate, services, request, summary),
         count_attempt=services.count_attempt,
     )

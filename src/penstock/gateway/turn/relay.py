@@ -23,14 +23,19 @@ from penstock.net.source import UpstreamSource
 from penstock.protocol.events import Event
 from penstock.upstream.masking import masked
 
+_CHECK_BYTES = 256 * 1024
+"""After so many bytes of an answer, its items are counted."""
+
 
 class Relay:
     """Receives the body of an upstream's answer (`SourceCallbacks`). The events of one read leave in one
     write, unless other turns would have to wait too long."""
 
     __slots__ = (
+        "_check_at",
         "_is_ended",
         "_most_bytes",
+        "_most_items",
         "_on_output",
         "_outlet",
         "_pipeline",
@@ -52,14 +57,17 @@ class Relay:
         verdict: Verdict,
         watch: Stopwatch,
         tracer: Tracer,
-        most_bytes: int,
         *,
+        most_bytes: int,
+        most_items: int,
         on_output: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_output` is called once, with the first output."""
         self._pipeline, self._outlet, self._verdict = pipeline, outlet, verdict
-        self._watch, self._tracer, self._most_bytes = watch, tracer, most_bytes
-        self._on_output = on_output
+        self._watch, self._tracer, self._on_output = watch, tracer, on_output
+        self._most_bytes, self._most_items = most_bytes, most_items
+        self._check_at = min(_CHECK_BYTES, most_bytes)
+        """The number of bytes beyond which the size of the answer is checked again."""
         self._source: UpstreamSource
         self._wake_up: asyncio.Future[None] | None = None
         """Set while the coroutine sleeps. Only then, a read is passed on as it arrives."""
@@ -173,8 +181,10 @@ class Relay:
         if self._tracer.is_on:
             self._tracer.read(data)
         verdict.bytes_in += len(data)
-        if verdict.bytes_in > self._most_bytes:
-            return self._read_excess(data)
+        if verdict.bytes_in > self._check_at:
+            if verdict.bytes_in > self._most_bytes:
+                return self._read_excess(data)
+            self._check_items()
         steps = pipeline.read(data)
         if steps.__class__ is not tuple:
             return self._pass_on(iter(steps), began)
@@ -186,6 +196,13 @@ class Relay:
             self._note_output()
         watch.add_work(began)
         return is_ready
+
+    def _check_items(self) -> None:
+        """Refuse an answer of many small items, whose events take far more memory and time than its bytes."""
+        if self._pipeline.item_count > self._most_items:
+            message = f"the upstream sent more than {self._most_items} output items (limits.output_items)"
+            raise ProtocolError(message, code="upstream_invalid")
+        self._check_at = min(self._verdict.bytes_in + _CHECK_BYTES, self._most_bytes)
 
     def _read_excess(self, data: bytes) -> bool:
         """Translate the bytes up to the limit, and refuse the rest."""

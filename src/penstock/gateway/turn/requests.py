@@ -44,6 +44,10 @@ LONGEST_NAME = 512
 NAMESPACE_DEPTH = 8
 """How deep namespaces may be nested. Codex, which uses them, does not nest them."""
 
+NESTING = 256
+"""How deep the JSON of a request may be nested. What is nearly as deep as Python's own limit can be read, but
+not written or read again elsewhere."""
+
 _LARGE = 1024 * 1024
 _TOOL_ITEMS = ("additional_tools", "tool_search_output")
 _PARTS = ("content", "output", "summary")
@@ -71,9 +75,27 @@ def parse_bounded(data: bytes | str, limits: Limits, field: str = "input") -> An
             message = f"the request has more than {limits.body_values} JSON values (limits.body_values)"
             raise RequestRefused(400, "invalid_request", message)
     raw = parse_in_pieces(data) if isinstance(data, bytes) and len(data) > _LARGE else parse(data)
+    _check_nesting(raw)
     if isinstance(raw, dict):
         check_counts(raw, limits, field)
     return raw
+
+
+def _check_nesting(raw: Any) -> None:
+    """Refuse lists and objects in each other, level by level."""
+    level = [raw]
+    for _ in range(NESTING + 1):
+        level = [
+            member
+            for each in level
+            if each.__class__ is dict or each.__class__ is list
+            for member in (each.values() if each.__class__ is dict else each)
+            if member.__class__ is dict or member.__class__ is list
+        ]
+        if not level:
+            return
+    message = f"the JSON of the request is nested more than {NESTING} levels deep"
+    raise RequestRefused(400, "invalid_request", message)
 
 
 def check_request(request: R, default_model: str) -> R:
@@ -194,7 +216,12 @@ def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: headers[name] for name in PASSED_ON if name in headers}
+    """Return the headers that the upstream gets as well. Their standard allows printable ASCII only."""
+    return {
+        name: value
+        for name in PASSED_ON
+        if (value := headers.get(name)) is not None and value.isascii() and value.isprintable()
+    }
 
 
 def _items(request: CreateResponse) -> list[Item]:

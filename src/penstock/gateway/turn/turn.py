@@ -88,6 +88,8 @@ class TurnContext(Struct, frozen=True, kw_only=True):
 
     answer_bytes: int
     """How much an upstream may send."""
+    output_items: int
+    """In how many items."""
     estimate: Callable[[Sequence[Item]], UsageDelta]
     """Estimates the usage of a turn with this output."""
     count_attempt: Callable[[str, str], None]
@@ -196,7 +198,8 @@ class Turn:
             self._verdict,
             self._watch,
             self._tracer,
-            context.answer_bytes,
+            most_bytes=context.answer_bytes,
+            most_items=context.output_items,
             on_output=self._attempts.answered,
         )
         try:

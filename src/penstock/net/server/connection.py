@@ -6,6 +6,8 @@
 - A disconnect is noticed even if the client has already sent its next request.
 - A client that does not read its responses is disconnected after `client_timeout`.
 - Upgrades are accepted to WebSocket only, and are checked before another protocol takes over the connection.
+- If there are too many connections, one without a request is closed for a new one; if all are busy, a request
+  is refused.
 - One timer serves all deadlines of a connection. It is not moved while requests come and go, but looks at the
   current deadline when it fires.
 """
@@ -22,6 +24,7 @@ from penstock.net.server.http_request import HttpRequest
 from penstock.net.server.refusals import (
     INTERNAL_ERROR,
     STOPPING,
+    TOO_MANY,
     RefusedBytes,
     ServerRefusal,
     invalid_upgrade,
@@ -95,6 +98,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES)
         self._server.add(self)
+        self._server.idle(self)
         self._expire_in(HEAD_SECONDS)
 
     def eof_received(self) -> None:
@@ -138,6 +142,10 @@ class ClientConnection(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
+    @property
+    def has_unread(self) -> bool:
+        return bool(self._transport.get_write_buffer_size())
+
     def _close(self) -> None:
         """Close the connection when its client has read everything."""
         if not self._transport.is_closing():
@@ -167,10 +175,13 @@ class ClientConnection(asyncio.Protocol):
                     if head is None:
                         break
                     self._deadline, self._is_in_head = math.inf, False
-                    if head.is_websocket:
+                    if not self._server.busy(self):
+                        self._refuse(TOO_MANY, head)
+                    elif head.is_websocket:
                         self._upgrade(head)
                         return  # the transport may belong to a WebSocket now
-                    self._begin(head)
+                    else:
+                        self._begin(head)
                 elif not self._read_body(self._request):
                     break
         except RefusedBytes as refused:
@@ -250,6 +261,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _next_request(self) -> None:
         self._request = None
+        self._server.idle(self)
         self._expire_in(IDLE_SECONDS)
 
     def is_past(self, request: HttpRequest) -> bool:

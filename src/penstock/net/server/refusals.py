@@ -32,6 +32,13 @@ STOPPING = ServerRefusal(
     headers=(("retry-after", "2"),),
 )
 
+TOO_MANY = ServerRefusal(
+    503,
+    "server_is_overloaded",
+    "the gateway has as many open connections as it may have (limits.connections): try again in a moment",
+    headers=(("retry-after", "2"),),
+)
+
 
 def invalid_http(reason: str) -> ServerRefusal:
     return ServerRefusal(

@@ -6,6 +6,7 @@ before the current one was answered, and so that an offer of another protocol ca
 
 from __future__ import annotations
 
+import re
 from urllib.parse import unquote
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
@@ -15,6 +16,8 @@ from penstock.net.server.refusals import RefusedBytes, invalid_http, too_large
 HEAD_BYTES = 64 * 1024
 """Limit of a request's head, of its trailers, and of the bytes between two chunks of its body."""
 
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._~!$&'()*+;=%-]*)(?::[0-9]{0,5})?")
+"""Repeated hosts are joined by commas, and match as little as other text that is not one host."""
 _END = b"\r\n\r\n"
 _LINE_END = b"\r\n"
 _VERSIONS = ("1.0", "1.1")
@@ -41,9 +44,13 @@ class RequestHead:
 
     def __init__(self, method: str, version: str, target: bytes, headers: dict[str, str]) -> None:
         self.method, self.target, self.headers = method, target, headers
-        self.path, self.query = _split(target)
+        self.path, self.query, authority = _split(target)
         self.has_chunks = version == "1.1"
         """Whether the client understands chunked responses."""
+        _check_host(headers.get("host"), is_required=self.has_chunks)
+        if authority:  # it counts, and not the header (RFC 9112, 3.2.2)
+            _check_host(authority, is_required=True)
+            headers["host"] = authority
         self.keep_alive = self.has_chunks and "close" not in headers.get("connection", "").lower()
         self.expects_continue = self.has_chunks and headers.get("expect", "").lower() == "100-continue"
         self.body_length: int | None = int(headers.get("content-length", 0))
@@ -155,8 +162,19 @@ class HeadParser:
         self._is_complete = True
 
 
-def _split(target: bytes) -> tuple[str, str]:
-    """Return the decoded path, and the query."""
+def _check_host(host: str | None, *, is_required: bool) -> None:
+    """Raise `ValueError` unless there is one valid host: a proxy in front of us could choose another of
+    several (RFC 9112, 3.2)."""
+    if host is None:
+        if is_required:
+            raise ValueError("the Host header is missing")
+    elif not _HOST.fullmatch(host):
+        raise ValueError("the Host header is not one valid host")
+
+
+def _split(target: bytes) -> tuple[str, str, str]:
+    """Return the decoded path, the query, and the host and port, which only an absolute target has."""
+    authority = ""
     if target.startswith(b"/") and b"#" not in target:
         path, _, query = target.decode("ascii").partition("?")
     else:
@@ -165,4 +183,10 @@ def _split(target: bytes) -> tuple[str, str]:
         except HttpParserError:
             raise ValueError("the target is not a URL or a path") from None
         path, query = (url.path or b"/").decode("ascii"), (url.query or b"").decode("ascii")
-    return unquote(path) if "%" in path else path, query
+        if url.userinfo:
+            raise ValueError("the target contains a user name")
+        if url.host:
+            host = url.host.decode("ascii")
+            authority = f"[{host}]" if ":" in host else host
+            authority += f":{url.port}" if url.port else ""
+    return unquote(path) if "%" in path else path, query, authority

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from penstock.net.server.channels import ChannelHandler
@@ -15,6 +18,11 @@ from penstock.net.timers import SharedTimers
 
 SHUTDOWN_SECONDS = 300.0
 """For how long a client may read its last response over TLS, which does not tell how much is left."""
+_CANDIDATES = 64
+"""How many idle connections are looked at to find one that can be closed."""
+MOST_FILES = 65_536
+"""More than a process can serve; some systems would allow a billion."""
+_UNKNOWN = 1024
 BACKLOG = 2048
 """Connections that the system accepts before the server does."""
 
@@ -22,8 +30,9 @@ BACKLOG = 2048
 class Server:
     """Serves an application on one socket.
 
-    `client_timeout` returns the seconds after which a client that reads nothing is disconnected, and
-    `message_bytes` is the size limit of a WebSocket message.
+    `client_timeout` returns the seconds after which a client that reads nothing is disconnected,
+    `message_bytes` is the size limit of a WebSocket message, and `most_connections` returns how many
+    connections may be open; 0: any number.
     """
 
     def __init__(
@@ -33,14 +42,18 @@ class Server:
         *,
         client_timeout: Callable[[], float | None],
         message_bytes: int,
+        most_connections: Callable[[], int] = lambda: 0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.handler, self.refuser = handler, refuser
         self.client_timeout, self.message_bytes = client_timeout, message_bytes
         self.tls = tls
         self.timers = SharedTimers()
+        self._most_connections = most_connections
         self._listeners: list[asyncio.Server] = []
         self._connections: set[ServerConnection] = set()
+        self._idle: dict[ServerConnection, None] = {}
+        """Connections without a request, or with half a head; the one that is so for longest is first."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
         self._stopped = asyncio.Event()
@@ -94,7 +107,27 @@ class Server:
 
     def discard(self, connection: ServerConnection) -> None:
         self._connections.discard(connection)
+        self._idle.pop(connection, None)
         self._check_stopped()
+
+    def idle(self, connection: ServerConnection) -> None:
+        """Take a connection that waits for a request. If there are too many connections, the one that has
+        waited for longest is closed: clients expect that of a connection that they do not use."""
+        most = self._most_connections()
+        if most and len(self._connections) > most and self._idle:
+            oldest = list(islice(self._idle, _CANDIDATES))
+            # A client may still be reading its last response.
+            evicted = next((each for each in oldest if not each.has_unread), oldest[0])
+            del self._idle[evicted]
+            self._connections.discard(evicted)
+            evicted.abort()
+        self._idle[connection] = None
+
+    def busy(self, connection: ServerConnection) -> bool:
+        """Take a connection with a request. Return False if there are too many of them."""
+        self._idle.pop(connection, None)
+        most = self._most_connections()
+        return not most or len(self._connections) - len(self._idle) <= most
 
     def start(self, serving: Coroutine[Any, Any, None]) -> None:
         self._tasks.add(asyncio.get_running_loop().create_task(serving))
@@ -109,3 +142,28 @@ class Server:
     def _check_stopped(self) -> None:
         if self._is_stopping and not self._connections and not self._tasks:
             self._stopped.set()
+
+
+def raise_file_limit() -> int:
+    """Let this process open as many files as the system allows, up to `MOST_FILES`, and return their number.
+    Many systems start processes with 1024, whatever they allow."""
+    if sys.platform == "win32":
+        return _UNKNOWN
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return file_limit()
+
+
+def file_limit() -> int:
+    """Return how many files this process may have open, at most `MOST_FILES`."""
+    if sys.platform == "win32":
+        return _UNKNOWN
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if soft == resource.RLIM_INFINITY else min(soft, MOST_FILES)

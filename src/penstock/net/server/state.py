@@ -31,6 +31,10 @@ class ServerConnection(Protocol):
 
     def abort(self) -> None: ...
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether the client has not read everything that was sent."""
+
 
 class ServerState(Protocol):
     """What connections use of their server."""
@@ -46,6 +50,12 @@ class ServerState(Protocol):
     def add(self, connection: ServerConnection) -> None: ...
 
     def discard(self, connection: ServerConnection) -> None: ...
+
+    def idle(self, connection: ServerConnection) -> None:
+        """Take a connection that waits for a request, and may be closed to make room for others."""
+
+    def busy(self, connection: ServerConnection) -> bool:
+        """Take a connection with a request. Return False if there are too many, and it must be refused."""
 
     def start(self, serving: Coroutine[Any, Any, None]) -> None:
         """Run the application for one request or WebSocket, in a task of its own."""

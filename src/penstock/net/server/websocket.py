@@ -163,6 +163,10 @@ class WebSocketConnection(asyncio.Protocol):
         return self._is_connected
 
     @property
+    def has_unread(self) -> bool:
+        return bool(self._transport.get_write_buffer_size())
+
+    @property
     def is_writable(self) -> bool:
         return self._is_writable or not self._is_connected
 
