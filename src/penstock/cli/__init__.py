@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "start a client with a private gateway, without changing its files",
     "keys": "create, list, rotate and revoke client keys",
     "config": "check a configuration file, or show all settings and their origins",
+    "health": "check whether a gateway accepts requests, for health checks",
     "doctor": "find out what is wrong, from the configuration to the models",
     "turns": "list recent turns, and follow new ones as they end",
     "explain": "explain what happened in a turn",

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from penstock.errors import ConfigError, InvalidRequestError
 from penstock.gateway.config.keys import read_keys
 from penstock.gateway.config.models import ModelNames
@@ -132,6 +134,30 @@ def load_keys(path: Path, environment: Mapping[str, str]) -> tuple[tuple[ClientK
     store = read_store(top.table("store"), server, environment).get("store", written)
     problems.raise_any()
     return keys, store
+
+
+class ServedAddress(Struct, frozen=True):
+    """Where a gateway listens."""
+
+    host: str
+    port: int
+    has_tls: bool
+
+
+def load_address(path: Path | None, environment: Mapping[str, str]) -> ServedAddress:
+    """Read the address in a file. Raise `ConfigError` for errors in it; others are ignored: a file that was
+    broken while its gateway runs does not stop that one."""
+    text = read_text(path, environment) if path else ""
+    problems = Problems(str(path), TomlLines(text))
+    server = ConfigTable(parse(text, str(path)), (), problems).table("server")
+    plain = Settings()
+    address = ServedAddress(
+        host=server.read("host", _bound_host, plain.host),
+        port=server.read("port", PORT, plain.port),
+        has_tls="tls_cert" in server,
+    )
+    problems.raise_any()
+    return address
 
 
 def read_text(path: Path, environment: Mapping[str, str]) -> str:
