@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from penstock.cli import UsageError
+from penstock.cli.endpoint import read_variable
 from penstock.cli.source import READ, Reads1, chunks
 from penstock.cli.terminal import Terminal
 
@@ -222,7 +222,7 @@ def _check_answer(
 def _key(variable: str | None) -> str:
     if variable is None:
         return ""
-    key = os.environ.get(variable, "").strip()
+    key = read_variable(variable, "--api-key-env")
     if not key:
         raise UsageError(f"--api-key-env: the variable {variable} is unset or empty; set it to the API key")
     if not key.isascii() or not key.isprintable():

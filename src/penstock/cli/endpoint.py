@@ -127,13 +127,24 @@ def _key(named: str | None, preset: Preset | None) -> tuple[str, str]:
     variable = named or (preset.key_variable if preset else "")
     if not variable:
         return "", ""
-    key = os.environ.get(variable, "").strip()
     option = "--api-key-env" if named else f"--preset {preset.name if preset else ''}"
+    key = read_variable(variable, option)
     if not key:
         raise UsageError(f"{option}: the variable {variable} is unset or empty; set it to the API key")
     if not key.isascii() or not key.isprintable():
         raise UsageError(f"{option}: {variable} is not a valid key: it has a line break or is not ASCII")
     return variable, key
+
+
+def read_variable(variable: str, option: str) -> str:
+    """Return a secret from a variable or its file; raise `UsageError` if that cannot be used."""
+    from penstock.errors import ConfigError
+    from penstock.secret_variables import secret_variable
+
+    try:
+        return secret_variable(variable, os.environ)
+    except ConfigError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def read_key(variable: str | None) -> str:

@@ -114,11 +114,12 @@ def _configured_store() -> str:
     from penstock.errors import ConfigError
     from penstock.gateway.config.file import find_config, load_keys
     from penstock.gateway.config.options import STORE_VARIABLE
+    from penstock.secret_variables import secret_variable
 
-    if named := os.environ.get(STORE_VARIABLE, "").strip():
-        return named
     path = find_config(Path.cwd(), os.environ)
     try:
+        if named := secret_variable(STORE_VARIABLE, os.environ):
+            return named
         return load_keys(path, os.environ)[1] if path is not None else ""
     except ConfigError as error:
         raise UsageError(f"{error}\nCorrect it, or name the store with --store") from None
@@ -378,6 +379,7 @@ def _import_secret(file: Path, url: str, terminal: Terminal) -> None:
     """Move what opens the `encrypted_content` that clients hold, and say what is left to do."""
     from penstock.errors import ConfigError
     from penstock.gateway.history.sealing import FILE, SECRET, SHARED_NAME, secret_in
+    from penstock.secret_variables import is_set
     from penstock.store import import_secret
 
     try:
@@ -391,7 +393,7 @@ def _import_secret(file: Path, url: str, terminal: Terminal) -> None:
             f"{FILE} was added, to open encrypted_content that was sealed with it; the database had a secret "
             "of its own already, and gateways go on sealing with that. Restart those that are running"
         )
-    if os.environ.get(SECRET, "").strip():
+    if is_set(SECRET, os.environ):
         terminal.line(f"{SECRET} is set here: set it to the same text for every gateway of the database")
     elif not secret:
         terminal.note(

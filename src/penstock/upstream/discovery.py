@@ -18,6 +18,7 @@ from penstock.errors import AuthenticationError, PenstockError
 from penstock.lenient import object_of, text_of
 from penstock.net.config import check_key
 from penstock.protocol.content import JsonObject
+from penstock.secret_variables import secret_variable
 from penstock.upstream.reachability import PLAIN_NAME, TargetStatus, by_preference, check_target
 from penstock.upstream.target import UpstreamTarget
 
@@ -93,7 +94,7 @@ async def discover(
 
 
 def _key(row: Preset, environment: Mapping[str, str]) -> str:
-    return environment.get(row.key_variable, "").strip() if row.key_variable else ""
+    return secret_variable(row.key_variable, environment) if row.key_variable else ""
 
 
 async def _find_vendor(row: Preset, key: str, limit: float) -> FoundUpstream | str:

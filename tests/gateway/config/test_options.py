@@ -191,3 +191,18 @@ def test_a_target_knows_the_variable_of_its_key(
     target = only_target(**options)
     assert (target.key_names, target.missing_key) == (names, missing)
     assert len(target.keys) == len(names)
+
+
+def test_addresses_with_passwords_may_be_in_files(tmp_path: Path) -> None:
+    urls = {"PENSTOCK_STORE": "postgresql://me:secret@db/penstock", "PENSTOCK_REDIS": "redis://:secret@cache"}
+    environment = {"OPENAI_API_KEY_FILE": str(tmp_path / "key")}
+    (tmp_path / "key").write_text("sk-in-a-file\n")
+    for name, url in urls.items():
+        (tmp_path / name).write_text(f"{url}\n")
+        environment[f"{name}_FILE"] = str(tmp_path / name)
+    settings = settings_from(ServeOptions(preset="openai"), None, environment)
+    assert [settings.store, settings.redis] == list(urls.values())
+    assert settings.targets[0].keys == ("sk-in-a-file",)
+    (tmp_path / "key").unlink()
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY_FILE: names a file that cannot be read"):
+        settings_from(ServeOptions(preset="openai"), None, environment)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import ConfigError
 from penstock.gateway.config.file import read_settings
+from penstock.gateway.http.access import key_digest
 from tests.gateway.config.reading import LOCAL, errors, read
 
 SECRETS = [
@@ -81,3 +84,32 @@ def test_values_of_variables_are_treated_as_secrets() -> None:
     assert target.headers["x-route"] == "to route-1, $5"
     assert set(target.secrets) == {"tenant-1", "route-1", "word-of-pass"}
     assert "tenant-1" not in repr(target)
+
+
+def test_every_secret_may_be_in_a_file(tmp_path: Path) -> None:
+    names = ("MODEL_KEY", "CUSTOMER", "STORE_PASSWORD", "METRICS_TOKEN", "GROQ_API_KEY")
+    environment: dict[str, str] = {}
+    for name in names:
+        (tmp_path / name).write_text(f"secret of {name}\n")
+        environment[f"{name}_FILE"] = str(tmp_path / name)
+    text = '[server]\nmetrics_token_env = "METRICS_TOKEN"\n'
+    text += '[store]\nurl = "postgresql://penstock:$STORE_PASSWORD@db/penstock"\n'
+    text += LOCAL + 'keys = ["MODEL_KEY"]\nheaders = { X-Customer = "$CUSTOMER" }\n'
+    text += '[targets.groq]\npreset = "groq"\n'
+    settings = read_settings(text, file="", environment=environment)
+    local, groq = settings.targets
+    assert (local.keys, groq.keys) == (("secret of MODEL_KEY",), ("secret of GROQ_API_KEY",))
+    assert local.headers == {"X-Customer": "secret of CUSTOMER"}
+    assert local.secrets == ("secret of CUSTOMER",), "it is masked"
+    assert "secret%20of%20STORE_PASSWORD" in settings.store
+    assert settings.metrics_digest == key_digest("secret of METRICS_TOKEN")
+
+
+def test_a_file_that_cannot_be_read_is_reported_with_the_line(tmp_path: Path) -> None:
+    text = LOCAL + 'keys = ["MODEL_KEY"]\nheaders = { X-Customer = "$CUSTOMER" }'
+    environment = {"MODEL_KEY_FILE": str(tmp_path / "no"), "CUSTOMER_FILE": str(tmp_path / "no")}
+    with pytest.raises(ConfigError) as caught:
+        read_settings(text, file="", environment=environment)
+    key, header = (str(error) for error in caught.value.errors)
+    assert "keys[0]: the environment variable MODEL_KEY_FILE names a file that cannot be read" in key
+    assert "headers.X-Customer: the environment variable CUSTOMER_FILE names a file" in header

@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
     from penstock.cli.endpoint_errors import logged_to
     from penstock.cli.init.questions import Questions
+    from penstock.errors import ConfigError
     from penstock.gateway.config.file import NAME
     from penstock.upstream.discovery import discover
 
@@ -72,8 +73,11 @@ def run(options: argparse.Namespace) -> int:
     terminal = Terminal()
     questions = Questions(terminal, takes_defaults=options.yes)
     terminal.note("looking for keys in the environment and for servers on this machine ...")
-    with logged_to():
-        found = asyncio.run(discover(os.environ))
+    try:
+        with logged_to():
+            found = asyncio.run(discover(os.environ))
+    except ConfigError as error:  # a key is in a file that cannot be read
+        raise UsageError(str(error)) from None
     _show(found, questions, terminal)
     chosen = questions.upstreams(found.upstreams) if found.upstreams else []
     default = questions.default_model(chosen)

@@ -20,6 +20,7 @@ from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import AUTO, OFF
 from penstock.gateway.settings import Settings
 from penstock.gateway.storage import default_path
+from penstock.secret_variables import is_set
 from penstock.store import location_of, without_password
 from penstock.upstream.target import UpstreamTarget
 
@@ -238,7 +239,7 @@ class _Collection:
         return path in self._lines.spans and path[:2] != ("targets", self._added)
 
     def _is_set(self, variable: str) -> bool:
-        return bool(self._environment.get(variable, "").strip())
+        return is_set(variable, self._environment)
 
     def _section(self, name: str) -> Mapping[str, object]:
         section = self._document.get(name, {})

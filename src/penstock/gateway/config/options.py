@@ -24,6 +24,7 @@ from penstock.gateway.config.values import AUTO, InvalidValue
 from penstock.gateway.http.access import are_metrics_exposed, is_exposed
 from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
 from penstock.gateway.storage import NONE
+from penstock.secret_variables import secret_variable
 from penstock.store import is_url
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
@@ -114,13 +115,18 @@ def overrides(options: ServeOptions, environment: Mapping[str, str]) -> dict[str
         value, source = getattr(options, name), f"--{name.replace('_', '-')}"
         if value in (None, "") and name in _VARIABLES:
             source, read = _VARIABLES[name]
-            value = read(environment.get(source, "").strip())
+            value = read(source, environment)
         if value not in (None, ""):
             found[name] = (value, source)
     return found
 
 
-def _port(text: str) -> int | None:
+def _text(name: str, environment: Mapping[str, str]) -> str:
+    return environment.get(name, "").strip()
+
+
+def _port(name: str, environment: Mapping[str, str]) -> int | None:
+    text = _text(name, environment)
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or int(text) > HIGHEST_PORT:
@@ -129,11 +135,11 @@ def _port(text: str) -> int | None:
 
 
 _SERVER_OPTIONS = ("host", "port", "log_level", "store", "redis", "record", "metrics", "workers")
-_VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
-    "host": (HOST_VARIABLE, str),
+_VARIABLES: dict[str, tuple[str, Callable[[str, Mapping[str, str]], object]]] = {
+    "host": (HOST_VARIABLE, _text),
     "port": (PORT_VARIABLE, _port),
-    "store": (STORE_VARIABLE, str),
-    "redis": (REDIS_VARIABLE, str),
+    "store": (STORE_VARIABLE, secret_variable),  # URLs may contain passwords
+    "redis": (REDIS_VARIABLE, secret_variable),
 }
 """The settings that an environment variable can set, each with the variable and its reader."""
 
@@ -178,7 +184,7 @@ def _target(options: ServeOptions, environment: Mapping[str, str]) -> UpstreamTa
     dialect = options.dialect or (preset.dialect if preset else "chat")
     base_url = _base_url(options.upstream, preset)
     variable = options.api_key_env or _own_variable(preset, base_url)
-    key = environment.get(variable, "").strip() if variable else ""
+    key = secret_variable(variable, environment) if variable else ""
     if options.api_key_env and not key:
         raise OptionError(f"--api-key-env: the variable {variable} is unset or empty; set it to the key")
     target = UpstreamTarget(

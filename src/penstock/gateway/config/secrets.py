@@ -1,4 +1,5 @@
-"""Secrets: a configuration file contains only the names of the environment variables that hold them.
+"""Secrets: a configuration file contains only the names of the environment variables that hold them, or that
+name the files with them.
 
 A secret in the file is an error, and no message repeats it.
 """
@@ -9,7 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from penstock.dialects.presets import KEY_HEADERS, PRESETS
+from penstock.errors import ConfigError
 from penstock.gateway.config.values import InvalidValue
+from penstock.secret_variables import secret_variable
 
 SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "cookie", *(name.lower() for name, _ in KEY_HEADERS.values())}
@@ -24,7 +27,10 @@ _MARKED = re.compile(r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]*)\})?")
 
 def variable(name: str, environment: Mapping[str, str]) -> str:
     """Return the value of a variable; raise `InvalidValue` if there is none, or it cannot be sent."""
-    found = environment.get(name, "").strip()
+    try:
+        found = secret_variable(name, environment)
+    except ConfigError as wrong:
+        raise InvalidValue(f"the environment variable {wrong.file} {wrong.message}") from None
     if not found and looks_secret(name):
         raise InvalidValue(
             "must be the name of an environment variable. If this is the key itself, put it into a variable "
@@ -54,7 +60,11 @@ def expanded(value: str, environment: Mapping[str, str]) -> str:
 def variables_in(value: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of the variables in a text, which are secrets and must not be shown."""
     for name in variable_names(value):
-        if secret := environment.get(name, "").strip():
+        try:
+            secret = secret_variable(name, environment)
+        except ConfigError:  # reported where the text is read
+            continue
+        if secret:
             yield secret
 
 

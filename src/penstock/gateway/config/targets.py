@@ -38,6 +38,7 @@ from penstock.gateway.settings import DEMO
 from penstock.net.config import check_headers
 from penstock.net.tls import client_tls_context
 from penstock.net.urls import is_loopback, read_address, read_proxy
+from penstock.secret_variables import is_set
 from penstock.suggestions import unknown
 from penstock.upstream.target import UpstreamTarget
 
@@ -187,14 +188,14 @@ def _missing_key(name: str, preset: Preset | None) -> str:
 
 
 def _is_unset(name: str, environment: _Environment) -> bool:
-    return not looks_secret(name) and not environment.get(name, "").strip()
+    return not looks_secret(name) and not is_set(name, environment)
 
 
 def _preset_key(
     table: ConfigTable, preset: Preset | None, base_url: str, is_passing: bool, environment: _Environment
 ) -> dict[str, str]:
     """Return the vendor's key if it is set. It must not be sent to another address by accident."""
-    if preset is None or not environment.get(preset.key_variable, "").strip():
+    if preset is None or not is_set(preset.key_variable, environment):
         return {}
     if base_url and not _is_vendor_or_local(base_url, preset):
         if not is_passing:

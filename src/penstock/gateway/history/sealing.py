@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.secret_variables import secret_variable
 from penstock.shared_file import is_planted
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ def load_sealer(environment: Mapping[str, str], folder: Path | None, stored: Seq
 
     Text that was sealed with another of these secrets can still be opened, also if the environment has one.
     """
-    old = [each for part in environment.get(OLD_SECRETS, "").split(",") if (each := part.strip())]
+    old = [each for part in secret_variable(OLD_SECRETS, environment).split(",") if (each := part.strip())]
     file = None if folder is None else folder / FILE
     try:
-        if given := environment.get(SECRET, "").strip():
+        if given := secret_variable(SECRET, environment):
             before = [_read_secret(file)] if file is not None and file.exists() else stored
             return Sealer(given, [*old, *before])
         first, *others = stored or [new_secret() if file is None else _read_or_create(file)]
