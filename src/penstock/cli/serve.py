@@ -329,6 +329,7 @@ def _with_advice(error: Exception) -> str:
 def _ready(url: str, ready_file: Path | None, metrics: str) -> None:
     """Print the line that programs wait for, and write the ready file."""
     from penstock.cli.banner import write
+    from penstock.gateway.service_manager import tell_ready
     from penstock.gateway.telemetry.logs import log
 
     if metrics:
@@ -339,6 +340,7 @@ def _ready(url: str, ready_file: Path | None, metrics: str) -> None:
         temporary = ready_file.with_name(ready_file.name + ".new")
         temporary.write_text(url + "\n")
         temporary.replace(ready_file)
+    tell_ready(url)
 
 
 async def _announce(

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from penstock.errors import ConfigError, PenstockError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import are_metrics_exposed, is_exposed
+from penstock.gateway.service_manager import tell_reloaded, tell_reloading
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log
 from penstock.net.server.server import Server
@@ -49,6 +50,15 @@ class Reloader:
 
     def reload(self, *, only_changes: bool = False) -> None:
         """Apply the settings. With `only_changes`, do nothing if they are equal to the current ones."""
+        if only_changes:
+            self._reload(only_changes=True)
+            return
+        # systemd waits for the end of what it has asked for.
+        tell_reloading()
+        self._reload(only_changes=False)
+        tell_reloaded()
+
+    def _reload(self, *, only_changes: bool) -> None:
         current = self._current()
         try:
             wanted = self._read()

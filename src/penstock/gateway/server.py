@@ -26,6 +26,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import JSON, request_id_for
 from penstock.gateway.metrics_app import MetricsApp
 from penstock.gateway.reloading import FileWatch, reloader_of
+from penstock.gateway.service_manager import tell_stopping
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log, log_fault, log_refused
 from penstock.gateway.telemetry.metrics import OTHER
@@ -147,6 +148,7 @@ class _OwnControl:
                 log.warning("second signal: stopping the running turns now")
                 shutdown.stop_turns()
             else:
+                tell_stopping()
                 shutdown.drain("; send the signal again to stop now")
 
         handle_signals(drain, reloader.reload)

@@ -24,6 +24,7 @@ from penstock.errors import PenstockError
 from penstock.formatting import counted
 from penstock.gateway.reloading import FileWatch, Reloader
 from penstock.gateway.server import ListeningSockets, handle_signals, reported, url_of
+from penstock.gateway.service_manager import tell_stopping
 from penstock.gateway.settings import Settings
 from penstock.gateway.storage import hold_gateway_store
 from penstock.gateway.telemetry.logs import log, log_fault
@@ -184,6 +185,7 @@ class Supervisor:
             self._send(StopTurns())
         else:
             self._is_stopping = True
+            tell_stopping()
             for task in self._changing:
                 task.cancel()
             # New connections are refused when the workers have closed the sockets, too.
