@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.version import VERSION
 from tests.cli import streams
 from tests.installing import NO_NETWORK, InstallError, OutOfReachError, give_up
 
@@ -62,7 +63,7 @@ def hook_repository(folder: Path) -> Path:
     project.git("init", "--quiet")
     project.git("add", "--all")
     project.git("commit", "--quiet", "--message", "Release")
-    project.git("tag", "v0.1.0")
+    project.git("tag", f"v{VERSION}")
     return project.folder
 
 
