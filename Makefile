@@ -17,9 +17,9 @@ export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints-dev.txt
 # and each process that a test starts compiles the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The tools that check and pack the VS Code extension come from npm and are installed outside of the repository.
+# The tools that check and pack the VS Code extension, and that check compose files, come from npm and are installed outside of the repository.
 # The folder's name depends on their versions. The types are those of the oldest VS Code version that we support.
-NODE_PACKAGES := @types/vscode@1.104.0 @types/node@20.19.43 typescript@5.9.3 @vscode/vsce@3.9.2
+NODE_PACKAGES := @types/vscode@1.104.0 @types/node@20.19.43 typescript@5.9.3 @vscode/vsce@3.9.2 dclint@3.1.0
 NODE_TOOLS    := $(or $(PENSTOCK_CACHE),$(HOME)/.cache/penstock/vscode)/tools-$(firstword $(shell echo '$(NODE_PACKAGES)' | cksum))
 
 .DEFAULT_GOAL := help
@@ -67,8 +67,12 @@ lint: $(READY) ## Check style, format and the import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(if $(wildcard $(BIN)/hadolint),$(BIN)/hadolint deploy/Dockerfile)
 	$(BIN)/pre-commit validate-config
 	$(BIN)/pre-commit validate-manifest .pre-commit-hooks.yaml
+
+lint-compose: $(NODE_TOOLS)/.ready ## Check the compose files in deploy/ (needs npm)
+	$(NODE_TOOLS)/node_modules/.bin/dclint --max-warnings 0 deploy
 
 types: $(READY) ## Check types
 	$(BIN)/mypy
@@ -81,6 +85,12 @@ e2e: $(READY) ## Run the slow tests: processes that are stalled, signalled and k
 
 e2e-store: $(READY) ## Run the tests of stores on real servers (needs the binaries of PostgreSQL; without them they are skipped)
 	$(BIN)/pytest -n auto --dist loadfile -m store -rs $(ARGS)
+
+e2e-deploy: $(READY) ## Run what deploy/ says as processes (needs root on Linux, and Debian's postgresql, redis-server, caddy, prometheus)
+	$(BIN)/pytest -n auto --dist loadfile -m deploy -rs tests/deploy $(ARGS)
+
+e2e-release: $(READY) ## Run the release command in a clone (needs git, and npm for the extension)
+	$(BIN)/pytest -m release -rs tests/release $(ARGS)
 
 chaos: $(READY) ## Kill, freeze and cut off workers, PostgreSQL and Redis under load (PENSTOCK_CHAOS=long: for longer)
 	$(BIN)/pytest -m chaos -s -rs tests/chaos $(ARGS)
@@ -150,6 +160,9 @@ dist: $(READY) ## Build the wheel and the sdist, install each into a clean envir
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/python tests/smoke.py dist/penstock-*.whl dist/penstock-*.tar.gz
 
+release: $(READY) ## Release VERSION: build, try, commit and tag (ARGS=--dry-run: without commit and tag)
+	@$(BIN)/python -m release $(VERSION) $(ARGS)
+
 docs: $(READY) ## Regenerate the generated parts of docs/
 	$(BIN)/python docs/generate.py
 
@@ -168,4 +181,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts vscode/wheel
 
-.PHONY: help env upgrade hooks serve lint types unit e2e e2e-store chaos hardening coverage covered thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs site bench format clean
+.PHONY: help env upgrade hooks serve lint lint-compose types unit e2e e2e-store e2e-deploy e2e-release release chaos hardening coverage covered thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs site bench format clean
