@@ -19,8 +19,9 @@ from fuzz.target import Target
 MEMORY = 4 * 1024**3
 """Bytes. An input that needs more ends in `MemoryError`."""
 SECONDS = 300
-MOST_KEPT, MOST_KEPT_BYTES = 14, 12 * 1024
-"""What is kept in the repository for each target: the tests run all of it."""
+MOST_KEPT, MOST_KEPT_BYTES, LONGEST_KEPT = 14, 12 * 1024, 4 * 1024
+"""What is kept in the repository for each target: inputs, their bytes in all, the bytes of one. The tests run
+all of it."""
 
 
 def main() -> int:
@@ -124,6 +125,8 @@ def merge(folders: Folders, target: Target) -> None:
     reached: set[int] = set()
     found: list[tuple[bytes, frozenset[int]]] = []
     for each in folders.known_inputs(target, with_recordings=False):
+        if len(each.data) > LONGEST_KEPT and each.data not in written:
+            continue
         outcome = execute(target, each.data)
         if each.data in written:
             reached |= outcome.features
