@@ -107,6 +107,13 @@ covered: $(READY) ## Run the last part of `make coverage`, after the other tests
 	$(BIN)/pytest -n auto -m e2e --cov --cov-append --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
 
+fuzz: $(READY) ## Fuzz everything that reads foreign bytes (ARGS="--minutes 30 --target dialects"; docs/fuzzing.md)
+	@$(BIN)/python -m fuzz $(ARGS)
+
+fuzz-short: $(READY) ## Fuzz all of it for about a minute, with the same inputs every time
+	@rm -rf build/fuzz-short
+	$(BIN)/python -m fuzz --runs 500 --no-recordings --folder build/fuzz-short
+
 thorough: $(READY) ## Run the fast tests with more Hypothesis examples
 	PENSTOCK_PROFILE=thorough $(BIN)/pytest -n auto
 
@@ -181,4 +188,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts vscode/wheel
 
-.PHONY: help env upgrade hooks serve lint lint-compose types unit e2e e2e-store e2e-deploy e2e-release release chaos hardening coverage covered thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs site bench format clean
+.PHONY: help env upgrade hooks serve lint lint-compose types unit e2e e2e-store e2e-deploy e2e-release release chaos hardening coverage covered fuzz fuzz-short thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs site bench format clean

@@ -104,8 +104,9 @@ def test_a_camel_case_field_may_be_spelled_in_snake_case(value: dict[str, Any], 
         ("{", None),
         ("[" * 100_000, None),
         ("null", None),
+        ('"\ud83d"', "\ufffd"),
     ],
-    ids=["valid", "surrogates", "incomplete", "too deep", "null"],
+    ids=["valid", "surrogates", "incomplete", "too deep", "null", "not encodable"],
 )
 def test_read_json_returns_none_for_invalid_json(text: str, value: Any) -> None:
     assert read_json(text) == value

@@ -59,7 +59,7 @@ def read_json(text: str) -> Any:
     """Parse complete JSON text; return None if it is not JSON. Unpaired surrogates are replaced."""
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         pass
     try:
         repaired = join_surrogates(json.dumps(json.loads(text), ensure_ascii=False))

@@ -72,6 +72,13 @@ def test_a_stream_of_another_api_is_not_checked() -> None:
             assert raised.value.name == name, stream
 
 
+@pytest.mark.parametrize("size", [1, 30, 10_000])
+def test_the_first_frame_that_is_recognised_decides_however_the_stream_is_read(size: int) -> None:
+    stream = sse("chat") + LAWFUL
+    with pytest.raises(OtherFormat, match="chat"):
+        found(*[stream[begin : begin + size] for begin in range(0, len(stream), size)])
+
+
 def test_a_document_is_not_checked() -> None:
     with pytest.raises(OneDocument, match="one JSON document"):
         found(b'{\n "type": "response.created"\n}\n')

@@ -51,11 +51,12 @@ def test_the_newest_of_several_outcomes_are_in_the_order_of_their_start(upstream
     ("status", "body", "message"),
     [
         (200, {"data": "?"}, "/v1/turns is not the turns of a Penstock gateway"),
+        (200, b'{"data": [], "next": "\xe9"}', "/v1/turns is not the turns of a Penstock gateway"),
         (403, {"error": {"message": "no"}}, "/v1/turns: HTTP 403 Said: no"),
     ],
 )
 def test_other_answers_are_errors(
-    upstream: ScriptedUpstream, status: int, body: dict[str, object], message: str
+    upstream: ScriptedUpstream, status: int, body: dict[str, object] | bytes, message: str
 ) -> None:
     upstream.play("", [answer(status, body)])
     with pytest.raises(UsageError, match=message), open_ledger(options(upstream.url)) as ledger:

@@ -70,6 +70,14 @@ def test_an_error_before_output_is_raised_with_its_own_kind() -> None:
         reading().hold([ErrorDelta("rate_limit_exceeded", "slow down")], (), is_answered=False)
 
 
+def test_what_follows_an_error_is_not_read_whether_or_not_it_arrived_together() -> None:
+    usage, late = UsageDelta(input_tokens=3), UsageDelta(output_tokens=4)
+    before = reading()
+    with pytest.raises(RateLimitError):
+        before.hold([usage, ErrorDelta("rate_limit_exceeded", "slow down"), late], (), is_answered=False)
+    assert before.release() == [DiagnosticDelta("field_dropped", "seed"), usage]
+
+
 def test_an_answer_that_ended_in_another_format_is_refused_by_name() -> None:
     with pytest.raises(ProtocolError, match=r"looks like Chat Completions.*set the dialect to \"chat\""):
         reading().hold([], frames("chat"), is_answered=True)

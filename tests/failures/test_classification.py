@@ -192,6 +192,14 @@ def test_any_bytes_are_classified(body: bytes) -> None:
     assert classify(500, {}, body).code in ERROR_TYPES
 
 
+@pytest.mark.parametrize("message", ["caf\xe9", "[" * 9999])
+def test_json_that_is_not_utf_8_or_nested_too_deeply_is_classified(message: str) -> None:
+    """Older servers write their messages in Latin-1."""
+    body = f'{{"error": {{"message": "{message}"}}}}'.encode("latin-1")
+    assert classify(429, {}, body).code == "rate_limit_exceeded"
+    assert classify(429, {}, body.replace(b'"', b"")).code == "rate_limit_exceeded"
+
+
 MISSING_MODELS: dict[str, tuple[int, Any]] = {
     "openai": (
         404,

@@ -19,11 +19,12 @@ from tests.client.server import HELLO, Script, Server, answer, chunk, cut, head,
 from tests.net.refused_requests import refused
 
 
-@pytest.mark.parametrize("key", ["a/b+c=d/e", 'quo"te-and\\more', "with%percent"])
+@pytest.mark.parametrize("key", ["a/b+c=d/e", 'quo"te-and\\more', "with%percent", 'a "na\u00efve" key'])
 def test_a_key_is_masked_in_every_spelling(key: str) -> None:
     secrets = Secrets([key])
     escaped = json.dumps(key)[1:-1].replace("/", "\\/")
     assert secrets.mask(f"{key} {json.dumps(key)} {escaped}") == '[key] "[key]" [key]'
+    assert secrets.mask(json.dumps(key, ensure_ascii=False)) == '"[key]"'
     assert refused(401, f"<a href='?k={escaped}'>".encode(), secrets=secrets).message == "<a href='?k=[key]'>"
 
 

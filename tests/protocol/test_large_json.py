@@ -46,6 +46,16 @@ def test_unknown_fields_are_written_in_pieces_too(value: Any) -> None:
         assert b"".join(encode_in_pieces(holder)) == encode(holder)
 
 
+@pytest.mark.parametrize("depth", [10, 100, 600])
+def test_a_deeply_nested_value_is_written_in_pieces_too(depth: int) -> None:
+    """Requests may be nested as deep as the interpreter allows, and a response repeats their tools."""
+    value: Any = ["x" * (large_json.LONG_TEXT + 1)]
+    for _ in range(depth):
+        value = [value]
+    holder = Holder(anything=value)
+    assert b"".join(encode_in_pieces(holder)) == encode(holder)
+
+
 def test_no_piece_is_much_longer_than_a_long_text() -> None:
     text = "\x00" * (3 * large_json.LONG_TEXT)  # six bytes each in JSON
     message = Message(role="assistant", content=[OutputText(text=text), OutputText(text=text)])

@@ -154,7 +154,7 @@ def test_other_lines_of_an_export_are_skipped(line: bytes) -> None:
     assert read_exported(line) is None
 
 
-@pytest.mark.parametrize("line", [b"no json", b"[1]", b"{}", b'"text"', b"7"])
+@pytest.mark.parametrize("line", [b"no json", b"[1]", b"{}", b'"text"', b"7", b'"\xe9"', b"[" * 9999])
 def test_a_line_of_another_file_is_refused(line: bytes) -> None:
     with pytest.raises(DecodeError, match="not written by penstock store export"):
         read_exported(line)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocol.items import FunctionCall, ShellCall, UnknownItem, WebSearchCall
+from penstock.protocol.tools import FunctionTool
 from penstock.protocol.wire import read
 from penstock.stream.deltas import (
     EventDelta,
     ItemDelta,
+    TextDelta,
+    ToolCallDelta,
 )
 from tests.stream.running import (
     assert_lawful,
@@ -52,6 +55,37 @@ def test_an_open_hosted_item_ends_as_incomplete() -> None:
     events = stream.start() + stream.item(0, WebSearchCall(), done=False) + stream.cancel()
     assert plain(events)[-1]["response"]["output"][0]["status"] == "incomplete"
     assert_lawful(events)
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_an_item_that_the_vendor_left_incomplete_ends_with_the_response(is_announced: bool) -> None:
+    """No item may be added after an incomplete one (spec N27), and a complete response has none."""
+    announced = [ItemDelta(0, WebSearchCall(status="in_progress"), done=False)] if is_announced else []
+    left = ItemDelta(0, WebSearchCall(status="incomplete", action={"query": "q"}), done=True)
+    stream, events = run([*announced, left, TextDelta("Hi"), left])
+    items = types(of_type(events, "output_item.added", "output_item.done"))
+    assert items == ["output_item.added"] * 2 + ["output_item.done"] * 2
+    assert of_type(events, "output_item.added")[0]["item"]["status"] == "in_progress"
+    search, message = events[-1]["response"]["output"]
+    assert (search["status"], search["action"], message["status"]) == ("failed", {"query": "q"}, "completed")
+    assert codes(stream) == set()
+
+
+def test_the_arguments_of_a_second_call_may_follow_an_incomplete_item() -> None:
+    """An upstream that is cut off leaves a call whose first arguments are complete, and more of them."""
+    stream = machine([FunctionTool(name="weather")])
+    events = stream.start()
+    for delta in (
+        ToolCallDelta(key=0, name="weather", arguments="{}"),
+        ToolCallDelta(key=0, arguments='{"ci'),
+        ItemDelta(1, UnknownItem(type="mcp_call"), done=False),
+        ItemDelta(1, UnknownItem(type="mcp_call", status="incomplete"), done=True),
+    ):
+        events += stream.apply(delta)
+    events += stream.fail("upstream_truncated", "cut off")
+    assert_lawful(events)
+    output = plain(events)[-1]["response"]["output"]
+    assert [item["status"] for item in output] == ["completed", "incomplete", "incomplete"]
 
 
 def test_a_complete_call_of_the_vendor_is_sent_once() -> None:

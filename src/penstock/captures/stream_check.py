@@ -107,8 +107,11 @@ class StreamCheck:
             raise
 
     def _check(self, frames: list[tuple[int, Frame]]) -> Iterator[LocatedViolation]:
-        if self._opening is not None:
-            is_full = self._opening.add(frame for _, frame in frames)
+        for _, frame in frames:
+            if self._opening is None:
+                break
+            # One by one: what a stream is must not depend on how it was read.
+            is_full = self._opening.add([frame])
             if name := self._opening.other_format():
                 raise OtherFormat(name)
             if is_full or self._opening.is_expected():

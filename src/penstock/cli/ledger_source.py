@@ -124,7 +124,7 @@ class _GatewayLedger:
             body = msgspec.json.decode(answer.body.read(_MOST_BYTES), type=dict[str, msgspec.Raw])
             next: Any = msgspec.json.decode(body.get("next", b"null"), type=str | None)
             return msgspec.json.decode(body.get("data", b""), type=type), next or ""
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise UsageError(f"{display_url(url)} is not the {what} of a Penstock gateway") from None
         finally:
             answer.body.close()

@@ -73,8 +73,9 @@ class BeforeOutput:
     def hold(self, deltas: list[Delta], frames: Iterable[Frame], *, is_answered: bool) -> bool:
         """Hold back the deltas of these frames; return whether output begins with them. Raise if the answer
         fails, or has ended and nothing in it could be read."""
-        self.deltas += deltas
         first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
+        # What follows an error is not read, as when it arrives later.
+        self.deltas += deltas[: deltas.index(first)] if isinstance(first, ErrorDelta) else deltas
         if not isinstance(first, ErrorDelta | None):
             return True
         is_full = self.add_frames(frames)

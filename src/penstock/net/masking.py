@@ -189,7 +189,8 @@ def _mask_truncated(text: str, spelling: str, beginning: str) -> str:
 
 
 def _spellings(secret: str) -> Iterable[str]:
-    """Return the secret plain, in JSON (also with escaped slashes), in a URL, and in HTML."""
-    in_json = json.dumps(secret)[1:-1]
+    """Return the secret plain, in JSON (ASCII or not, also with escaped slashes), in a URL, and in HTML."""
+    in_json = [json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]
+    with_slashes = [text.replace("/", "\\/") for text in in_json]
     in_url = (quote(secret), quote(secret, safe=""), quote_plus(secret))
-    return secret, in_json, in_json.replace("/", "\\/"), *in_url, escape(secret)
+    return secret, *in_json, *with_slashes, *in_url, escape(secret)

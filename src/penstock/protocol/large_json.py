@@ -114,6 +114,8 @@ def _list_in_pieces(members: list[msgspec.Raw], depth: int) -> list[Any]:
 
 LONG_TEXT = 256 * 1024
 """Number of characters. A longer string is encoded in slices of this length."""
+_DEEPEST_TEXT = 64
+"""Levels of nesting, counted from the document."""
 
 
 def encode_in_pieces(value: Any) -> Iterator[bytes]:
@@ -135,21 +137,24 @@ def _text_in_pieces(text: str) -> Iterator[bytes]:
     yield b'"'
 
 
-def _without_long_texts(value: Any, texts: list[str]) -> Any:
-    """Return `value` with a numbered placeholder for each long string, which is added to `texts`."""
+def _without_long_texts(value: Any, texts: list[str], depth: int = 0) -> Any:
+    """Return `value` with a numbered placeholder for each long string, which is added to `texts`. Below
+    `_DEEPEST_TEXT`, long strings stay: a request may be nested as deep as the interpreter allows."""
     if isinstance(value, str):
         if len(value) <= LONG_TEXT:
             return value
         texts.append(value)
         return msgspec.Raw(b"\0%d\0" % (len(texts) - 1))
+    if depth > _DEEPEST_TEXT:
+        return value
     if isinstance(value, list):
-        return [_without_long_texts(each, texts) for each in value]
+        return [_without_long_texts(each, texts, depth + 1) for each in value]
     if isinstance(value, dict):
-        return {name: _without_long_texts(each, texts) for name, each in value.items()}
+        return {name: _without_long_texts(each, texts, depth + 1) for name, each in value.items()}
     if not isinstance(value, Struct):
         return value
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    shortened = {name: _without_long_texts(old, texts) for name, old in fields.items()}
+    shortened = {name: _without_long_texts(old, texts, depth + 1) for name, old in fields.items()}
     return msgspec.structs.replace(value, **shortened)
 
 

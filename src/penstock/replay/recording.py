@@ -121,7 +121,7 @@ def read_exported(line: bytes) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = msgspec.json.decode(line)
         kind = record["object"]
-    except (msgspec.DecodeError, TypeError, KeyError, IndexError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError, KeyError, IndexError):
         raise DecodeError("this line was not written by penstock store export") from None
     return record if kind == _EXPORTED else None
 

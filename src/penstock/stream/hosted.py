@@ -20,6 +20,7 @@ NEVER_HOSTED = frozenset(
 
 _CONSTANT = ("name", "namespace", "role", "call_id")
 _ENDED = (COMPLETED, INCOMPLETE)
+_FAILED = "failed"
 _SPECIFIED = ("function_call_output", "compaction")
 """Items of the specification, which cannot end as `failed`; a vendor's own items can."""
 
@@ -31,16 +32,19 @@ class HostedItem:
         self.item_id = item_id
         self.output_index = -1
         self.is_open = True
+        self.postponed: Item | None = None
+        """Its final state, if it is done but ends with the response."""
         self._call_id = call_id
         self._announced = item
         self._item = item
-        self._status = self._vendor_status or IN_PROGRESS
+        # An item that is left incomplete is open until the response ends.
+        self._status = IN_PROGRESS if self._vendor_status in ("", INCOMPLETE) else self._vendor_status
 
     @property
     def _vendor_status(self) -> str:
         """The vendor's status, if it is a final status of the specification; `searching` is not."""
         status: str = getattr(self._item, "status", "")
-        ended = _ENDED if self._item.type in _SPECIFIED else (*_ENDED, "failed")
+        ended = _ENDED if self._item.type in _SPECIFIED else (*_ENDED, _FAILED)
         return status if status in ended else ""
 
     @property
@@ -57,11 +61,13 @@ class HostedItem:
     def end(self, item: Item | None, status: str) -> None:
         """End the item, as `item` if the vendor sent its final state, else with `status`.
 
-        A done item is never `in_progress` (quirk R7).
+        A done item is never `in_progress` (quirk R7), and no item of a complete response is `incomplete`.
         """
         if item is not None and item.type == self._announced.type:
             self._item = _with_constants(item, self._announced)
         self._status = self._vendor_status or status
+        if (self._status, status) == (INCOMPLETE, COMPLETED):
+            self._status = COMPLETED if self._item.type in _SPECIFIED else _FAILED
         self.is_open = False
 
 

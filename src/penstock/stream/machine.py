@@ -283,7 +283,9 @@ class ResponseStreamStateMachine:
             events += self._output.end_current()
             self._output.place(hosted)
             events.append(self._output.added(hosted))
-        if done:
+        if done and getattr(item, "status", None) == INCOMPLETE:
+            hosted.postponed = item  # no item may follow an incomplete one (decision 5)
+        elif done:
             hosted.end(item, COMPLETED)
             events.append(self._output.done(hosted))
         return events
@@ -461,7 +463,7 @@ class ResponseStreamStateMachine:
             return slot.close(status)
         if isinstance(slot, ToolCallBlock):
             return self._calls.close(slot, status)
-        slot.end(None, status)
+        slot.end(slot.postponed, status)
         return [self._output.done(slot)]
 
     def _ended(self, name: str) -> Event:

@@ -185,6 +185,17 @@ async def test_too_many_messages_close_the_socket(client: FakeClient) -> None:
 
 
 @with_client
+async def test_too_many_messages_before_a_broken_frame_close_the_socket_once(client: FakeClient) -> None:
+    await opened(client, "/slow")
+    data = await client.send(frame(b"x") * (WAITING_MESSAGES + 10) + frame(b"x", 3))
+    assert closed_with(data, 1002)
+    assert client.transport.is_closed
+    client.app.release.set()
+    await client.settle()
+    assert (client.app.closed, client.refusals.errors) == (1, [])
+
+
+@with_client
 async def test_a_flood_is_parsed_in_pieces(client: FakeClient) -> None:
     await opened(client)
     client.transport.protocol.data_received(frame(b"", PONG) * 20_000)

@@ -225,7 +225,8 @@ class WebSocketConnection(asyncio.Protocol):
             self._flush()
 
     def close(self, code: int, reason: str = "") -> None:
-        if self._is_connected and self._is_accepted:
+        # The read that brought the last message may also have closed it, or broken the protocol.
+        if self._is_connected and self._is_accepted and self._protocol.state is State.OPEN:
             self._protocol.send_close(code, reason)
             self._flush()
             self._await_close()
