@@ -110,7 +110,7 @@ class Gateway:
 
     def reload(self, settings: Settings) -> None:
         """Use the new settings for new turns; running turns end under the old ones."""
-        self._reload_telemetry(settings)
+        telemetry = self.telemetry or self._open_telemetry(settings)
         upstreams, dropped = self._fleet.renew(settings.targets)
         old, self.services = self.services, Services(settings, upstreams, self.metrics, self._counter)
         changed = {upstream.name for upstream in dropped}
@@ -118,6 +118,12 @@ class Gateway:
         task = asyncio.create_task(_retire(old, list(self._retiring.values()), dropped))
         self._retiring[task] = old
         task.add_done_callback(self._retiring.pop)
+        self.telemetry = telemetry if settings.telemetry.enabled else None
+        if telemetry is not None:
+            if self.telemetry is None:
+                self.run_in_background(telemetry.aclose())
+            else:
+                telemetry.use(settings)
 
     def _open_telemetry(self, settings: Settings) -> Telemetry | None:
         if not settings.telemetry.enabled:
@@ -125,15 +131,6 @@ class Gateway:
         from penstock.gateway.telemetry.otel.telemetry import open_telemetry
 
         return open_telemetry(settings, self.metrics, self._environment)
-
-    def _reload_telemetry(self, settings: Settings) -> None:
-        if self.telemetry is None:
-            self.telemetry = self._open_telemetry(settings)
-        elif settings.telemetry.enabled:
-            self.telemetry.use(settings)
-        else:
-            self.run_in_background(self.telemetry.aclose())
-            self.telemetry = None
 
     async def read(self, exchange: Exchange, most: int | None = None) -> bytes:
         """Return the body of a request, of at most `most` bytes and `body_bytes`. A client that sends nothing

@@ -159,6 +159,10 @@ KEY_ROWS: dict[str, Row] = {
     "previous_hash": ("The key before the last rotation.", key_hash),
     "previous_expires": ("Until when the key before the last rotation is accepted.", moment),
 }
+_IS_TELEMETRY_COMPLETE = [
+    {"required": ["enabled"], "properties": {"enabled": {"const": True}}},
+    {"properties": {"content": {"const": False}, "propagate": {"const": False}}},
+]
 _TARGET_NAME = {"pattern": f"^{TARGET_NAME.pattern}$", "not": {"const": DEMO}}
 _MODEL_NAME = {"pattern": r"^[^\s*]+$", "not": {"const": DEMO}}
 _ALIAS_NAME = {"pattern": r"^(?:[^\s*]+|\*)$", "not": {"enum": [DEMO, *ABOVE]}}
@@ -191,7 +195,7 @@ def config_schema() -> dict[str, Any]:
         ),
         "telemetry": (
             "Traces and metrics for OpenTelemetry.",
-            _table(TELEMETRY, TELEMETRY_ROWS, TelemetrySettings()),
+            {**_table(TELEMETRY, TELEMETRY_ROWS, TelemetrySettings()), "anyOf": _IS_TELEMETRY_COMPLETE},
         ),
         "targets": ("The upstreams.", _named(_target(), _TARGET_NAME)),
         "models": ("Your own names of models.", _named(_model(), _MODEL_NAME)),

@@ -20,7 +20,7 @@ from penstock.formatting import counted
 from penstock.gateway.telemetry.logs import log, log_fault
 from penstock.gateway.telemetry.metrics import Metrics
 from penstock.gateway.telemetry.otel.otlp import ENCODINGS, OtlpSpan, ResourceScope
-from penstock.gateway.telemetry.otel.variables import Endpoint, OtelVariables, Signal
+from penstock.gateway.telemetry.otel.variables import OtelVariables, OtlpEndpoint, Signal
 from penstock.net.transport import Transport
 
 QUEUE_BYTES = 16 * 1024 * 1024
@@ -53,7 +53,7 @@ class ExportResult(Struct, frozen=True):
 class Collector:
     """One endpoint of a collector."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: OtlpEndpoint) -> None:
         self._endpoint = endpoint
         self.encoding = ENCODINGS[endpoint.protocol]
         self._transport = Transport(endpoint.connection(), endpoint.address)
@@ -169,8 +169,14 @@ class SpanExporter:
         while self._queue or not self._closing.is_set():
             await self._arrived.wait()
             await _first_of(self._is_full, self._delay)
-            if batch := self._take():
-                await self._deliver(batch)
+            batch = self._take()
+            try:
+                if batch:
+                    await self._deliver(batch)
+            except Exception as error:  # a bug of ours must not end the exports
+                log_fault(error, "")
+                self._log.dropped(len(batch), "export_failed")
+            self._sending = 0
 
     def _take(self) -> list[bytes]:
         batch: list[bytes] = []
@@ -201,7 +207,6 @@ class SpanExporter:
                 self._log.dropped(len(batch), "export_failed")
                 break
             await _first_of(self._closing, max(wait, result.wait))
-        self._sending = 0
 
     def close(self) -> None:
         """Export what is queued, and end."""
@@ -243,12 +248,18 @@ class MetricExporter:
     async def _run(self) -> None:
         while not self._closing.is_set():
             await _first_of(self._closing, self._interval)
-            if body := self._body():
-                result = await self._collector.send(body)
-                if result.problem:
-                    self._log.failed(result.problem)
-                else:
-                    self._log.exported(1)
+            try:
+                await self._export()
+            except Exception as error:  # a bug of ours must not end the exports
+                log_fault(error, "")
+
+    async def _export(self) -> None:
+        if body := self._body():
+            result = await self._collector.send(body)
+            if result.problem:
+                self._log.failed(result.problem)
+            else:
+                self._log.exported(1)
 
     def close(self) -> None:
         self._closing.set()

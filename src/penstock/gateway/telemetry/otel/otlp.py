@@ -217,7 +217,7 @@ def _data(field: int, data: bytes) -> bytes:
 
 
 def _text(field: int, text: str) -> bytes:
-    return _data(field, text.encode("utf-8", "replace"))
+    return _data(field, text.encode())
 
 
 def _number(field: int, number: int) -> bytes:

@@ -41,7 +41,7 @@ from penstock.gateway.telemetry.otel.otlp import (
 )
 from penstock.gateway.telemetry.otel.trace_context import client_context, joined
 from penstock.gateway.telemetry.otel.turn_trace import TurnTrace, genai_servers
-from penstock.gateway.telemetry.otel.variables import Endpoint, OtelVariables, Signal, read_variables
+from penstock.gateway.telemetry.otel.variables import OtelVariables, OtlpEndpoint, Signal, read_variables
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict, shown
 from penstock.net.masking import Secrets, secrets_in, secrets_of
@@ -220,14 +220,19 @@ def _resource(variables: OtelVariables, settings: Settings) -> dict[str, str]:
         "telemetry.sdk.name": LIBRARY,
         "telemetry.sdk.language": "python",
         "telemetry.sdk.version": VERSION,
-        **variables.resource,
+        # A variable may contain bytes that are not UTF-8.
+        **{name: _clean(value) for name, value in variables.resource.items()},
     }
     if _INSTANCE in variables.resource and settings.workers != 1:
         found[_INSTANCE] += f"-{os.getpid()}"
     return found
 
 
-def _collector(signal: Signal, endpoint: Endpoint) -> Collector:
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _collector(signal: Signal, endpoint: OtlpEndpoint) -> Collector:
     try:
         return Collector(endpoint)
     except OpenResponsesError as error:  # an invalid proxy, for example

@@ -29,7 +29,7 @@ _LONGEST_WAIT = 86_400_000
 T = TypeVar("T")
 
 
-class Endpoint(Struct, frozen=True, kw_only=True):
+class OtlpEndpoint(Struct, frozen=True, kw_only=True):
     """Where one signal is exported to."""
 
     url: str
@@ -44,7 +44,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Leave out the headers and the query: they may contain keys."""
-        return f"Endpoint({self.shown!r}, {self.protocol})"
+        return f"OtlpEndpoint({self.shown!r}, {self.protocol})"
 
     @property
     def shown(self) -> str:
@@ -75,7 +75,7 @@ class OtelVariables(Struct, frozen=True, kw_only=True):
 
     is_disabled: bool = False
     """`OTEL_SDK_DISABLED`: nothing is exported, whatever penstock.toml says."""
-    endpoints: Mapping[Signal, Endpoint] = {}
+    endpoints: Mapping[Signal, OtlpEndpoint] = {}
     """The signals that are exported."""
     resource: Mapping[str, str] = {}
     sampler: Sampler = sampler(SAMPLERS[0], 1.0)
@@ -135,7 +135,7 @@ class _Reader:
         return self.read(self.name_for(signal, setting), reader, default)
 
 
-def _endpoint(variables: _Reader, signal: Signal) -> Endpoint | None:
+def _endpoint(variables: _Reader, signal: Signal) -> OtlpEndpoint | None:
     exporter = f"OTEL_{signal.upper()}_EXPORTER"
     if variables.read(exporter, _one_of("exporter", ("otlp", "none")), "otlp") == "none":
         return None
@@ -143,7 +143,7 @@ def _endpoint(variables: _Reader, signal: Signal) -> Endpoint | None:
     url = variables.read(name, _url, DEFAULT_ENDPOINT)
     if name == "OTEL_EXPORTER_OTLP_ENDPOINT":  # only this one is a base URL
         url = _with_path(url, f"v1/{signal}")
-    endpoint = Endpoint(
+    endpoint = OtlpEndpoint(
         url=url,
         protocol=variables.for_signal(signal, "PROTOCOL", _protocol, "http/protobuf"),
         headers=variables.for_signal(signal, "HEADERS", _headers, {}),
@@ -157,7 +157,7 @@ def _endpoint(variables: _Reader, signal: Signal) -> Endpoint | None:
     return endpoint
 
 
-def _check(endpoint: Endpoint, variables: _Reader, signal: Signal) -> None:
+def _check(endpoint: OtlpEndpoint, variables: _Reader, signal: Signal) -> None:
     """Raise `ConfigError` for headers that cannot be sent, and for certificates that cannot be loaded."""
     try:
         endpoint.connection()
