@@ -89,8 +89,11 @@ class AttemptTrace(Protocol):
     def attempt_begins(self, attempt: Attempt, headers: Mapping[str, str]) -> Mapping[str, str]:
         """Note that a request is about to be sent; return its headers."""
 
-    def attempt_answered(self, status: int) -> None:
-        """Note that the answer to the last request was read."""
+    def attempt_accepted(self, status: int) -> None:
+        """Note that the last request is being answered, with this status."""
+
+    def attempt_answered(self) -> None:
+        """Note that the answer was read."""
 
     def attempt_failed(self, error: OpenResponsesError) -> None:
         """Note that the last request failed."""
@@ -321,7 +324,7 @@ class Turn:
                 if self._pipeline.failure is not None or not self._pipeline.has_output:
                     self._attempts.answered(self._pipeline.failure)
                 if self._context.trace is not None:
-                    self._context.trace.attempt_answered(self._verdict.upstream_status)
+                    self._context.trace.attempt_answered()
                 return
 
     async def _call(self, attempt: Attempt) -> None:
@@ -347,6 +350,8 @@ class Turn:
             source = await upstream.send(rendered, key=attempt.key, headers=headers)
         self._tracer.answer(source)
         self._is_accepted = True
+        if self._context.trace is not None:
+            self._context.trace.attempt_accepted(source.status)
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
         del rendered, traced  # they may be large, and the answer may be long
         try:

@@ -16,6 +16,7 @@ from penstock.gateway.telemetry.otel.otlp import (
     CLIENT,
     ENCODINGS,
     ERROR_STATUS,
+    Attributes,
     HistogramPoint,
     NumberPoint,
     OtlpEncoding,
@@ -46,7 +47,7 @@ def asked(encoding: OtlpEncoding, body: bytes, signal: str = "traces") -> Asked:
 
 
 @both
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(
     name=text,
     attributes=st.dictionaries(text, values, max_size=5),
@@ -80,7 +81,7 @@ def test_every_span_is_read_as_it_was(encoding: OtlpEncoding, **given: Any) -> N
 
 def test_a_number_and_a_flag_keep_their_types() -> None:
     for encoding in ENCODINGS.values():
-        attributes = {"flag": True, "whole": 1, "float": 1.0, "text": "1"}
+        attributes: Attributes = {"flag": True, "whole": 1, "float": 1.0, "text": "1"}
         span = OtlpSpan(
             trace_id=b"t" * 16, span_id=b"s" * 8, name="n", kind=CLIENT, start=1, end=2, attributes=attributes
         )

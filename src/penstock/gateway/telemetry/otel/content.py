@@ -27,10 +27,10 @@ from penstock.protocol.items import (
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
 
-MOST_CHARACTERS = 32 * 1024
+MOST_CHARACTERS = 16 * 1024
 """Characters of text in one attribute."""
 _MOST_MESSAGES = 256
-_LONGEST_SECRET = 4096
+_LONGEST_SECRET = 1024
 """Characters beyond the limit that are looked at, so that a secret at the limit is recognised."""
 _CUT = "…"
 
@@ -68,7 +68,7 @@ def content_of(request: CreateResponse, response: Response, finish_reason: str, 
         found["gen_ai.input.messages"] = _newest_messages(items, _Budget(mask))
     if response.output:
         found["gen_ai.output.messages"] = [_output_message(response.output, finish_reason, _Budget(mask))]
-    return {name: msgspec.json.encode(value).decode() for name, value in found.items()}
+    return {name: msgspec.json.encode(value).decode() for name, value in found.items() if value}
 
 
 def _newest_messages(items: Sequence[Item], budget: _Budget) -> list[Any]:

@@ -135,9 +135,15 @@ class SpanExporter:
     """Exports spans in batches. Belongs to one event loop."""
 
     def __init__(
-        self, collector: Collector, scope: ResourceScope, variables: OtelVariables, metrics: Metrics
+        self,
+        collector: Collector,
+        scope: ResourceScope,
+        variables: OtelVariables,
+        metrics: Metrics,
+        *,
+        waits: Sequence[float] = WAITS,
     ) -> None:
-        self._collector, self._scope = collector, scope
+        self._collector, self._scope, self._waits = collector, scope, waits
         self._most, self._batch, self._delay = variables.queue, variables.batch, variables.span_delay
         self._log = ExportLog("traces", collector, metrics)
         self._queue: deque[bytes] = deque()
@@ -195,7 +201,7 @@ class SpanExporter:
     async def _deliver(self, batch: Sequence[bytes]) -> None:
         """Send a batch, again if that may help; then drop it."""
         body = self._collector.encoding.spans(self._scope, batch)
-        for wait in (*WAITS, None):
+        for wait in (*self._waits, None):
             result = await self._collector.send(body)
             if not result.problem:
                 self._log.exported(len(batch) - result.rejected)

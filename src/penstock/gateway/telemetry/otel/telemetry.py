@@ -1,17 +1,20 @@
 """Telemetry of a gateway: one span for each turn and each attempt, and metrics.
 
 A turn's spans are built and encoded once, after its client has got its end; exports happen in tasks of their
-own (`export`). Whatever fails here is logged and has no effect on a turn.
+own (`export`). Content is converted in a thread, because searching it for secrets takes milliseconds.
+Whatever fails here is logged and has no effect on a turn.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from time import time_ns
 from uuid import uuid4
 
 from penstock.errors import ConfigError, OpenResponsesError
+from penstock.fairness import HEAVY, run_heavy
 from penstock.gateway.http.exchange import ClientRequest
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log_fault
@@ -29,13 +32,14 @@ from penstock.gateway.telemetry.otel.attributes import (
     is_error,
 )
 from penstock.gateway.telemetry.otel.content import content_of
-from penstock.gateway.telemetry.otel.export import Collector, MetricExporter, SpanExporter, close_all
+from penstock.gateway.telemetry.otel.export import DROPPED, Collector, MetricExporter, SpanExporter, close_all
 from penstock.gateway.telemetry.otel.instruments import INSTRUMENTS, otlp_metrics, record_turn
 from penstock.gateway.telemetry.otel.otlp import (
     CLIENT,
     ERROR_STATUS,
     SERVER,
     UNSET_STATUS,
+    Attributes,
     OtlpSpan,
     ResourceScope,
 )
@@ -53,6 +57,8 @@ LIBRARY = "penstock"
 FLUSH = 5.0
 """The longest time that a shutdown waits for exports, in seconds."""
 _LEAST_FLUSH = 1.0
+_MOST_CONVERTED = 64
+"""Turns whose content is being converted at a time. Further turns are exported without it."""
 _INSTANCE = "service.instance.id"
 
 
@@ -80,6 +86,8 @@ class Telemetry:
         self._started = clock()
         self._scope = ResourceScope(_resource(variables, settings), LIBRARY, VERSION)
         self._collectors = {signal: _collector(signal, each) for signal, each in variables.endpoints.items()}
+        self._counters = metrics
+        self._converting: set[asyncio.Task[None]] = set()
         self._spans: SpanExporter | None = None
         self._metrics: MetricExporter | None = None
         if traces := self._collectors.get("traces"):
@@ -140,45 +148,36 @@ class Telemetry:
             if is_counted and self._metrics is not None:
                 record_turn(self._registry, turn, trace.attempts, is_public=is_public)
                 self._metrics.start()
-            if self._spans is not None and trace.context.is_sampled:
-                for span in self._spans_of(trace, turn):
-                    self._spans.add(span)
+            if self._spans is None or not trace.context.is_sampled:
+                return
+            if self._settings.telemetry.content and self._may_convert():
+                task = asyncio.create_task(self._add_with_content(self._spans, trace, turn))
+                self._converting.add(task)
+                task.add_done_callback(self._converting.discard)
+            else:
+                _add(self._spans, trace, turn, {})
         except Exception as error:
             log_fault(error, verdict.request_id)
 
-    def _spans_of(self, trace: TurnTrace, turn: EndedTurn) -> Iterator[OtlpSpan]:
-        end = trace.start + turn.verdict.duration_ms * 1_000_000
-        for attempt in trace.attempts:
-            span = _attempt_span(trace, attempt)
-            end = max(end, span.end)  # the verdict's duration is rounded
-            yield span
-        context = trace.context
-        yield OtlpSpan(
-            trace_id=context.trace_id,
-            span_id=context.span_id,
-            parent_id=trace.parent.span_id if trace.parent is not None else b"",
-            state=context.state,
-            name=f"{OPERATION} {turn.verdict.model}",
-            kind=SERVER,
-            start=trace.start,
-            end=end,
-            attributes={**attributes_of(TURN, turn), **self._content(trace, turn)},
-            status=ERROR_STATUS if is_error(turn.verdict) else UNSET_STATUS,
-        )
+    def _may_convert(self) -> bool:
+        if len(self._converting) < _MOST_CONVERTED:
+            return True
+        self._counters.count(DROPPED, signal="traces", reason="content")
+        return False
 
-    def _content(self, trace: TurnTrace, turn: EndedTurn) -> dict[str, str]:
-        """Return the attributes with the content, if they are turned on now."""
-        settings = self._settings
-        if not settings.telemetry.content:
-            return {}
-        of_targets = [each for target in settings.targets for each in (*target.keys, *target.secrets)]
-        secrets = Secrets([*trace.secrets, *secrets_of(of_targets)])
+    async def _add_with_content(self, exporter: SpanExporter, trace: TurnTrace, turn: EndedTurn) -> None:
         reason = next(iter(finish_reasons(turn.response)), turn.verdict.outcome)
+        of_targets = [each for target in self._settings.targets for each in (*target.keys, *target.secrets)]
+        content: dict[str, str] = {}
         try:
-            return content_of(turn.request, turn.response, reason, secrets.mask)
+            secrets = Secrets([*trace.secrets, *secrets_of(of_targets)])
+            content = await run_heavy(HEAVY, content_of, turn.request, turn.response, reason, secrets.mask)
         except Exception as error:  # the span is worth more
             log_fault(error, turn.verdict.request_id)
-            return {}
+        try:
+            _add(exporter, trace, turn, content)
+        except Exception as error:
+            log_fault(error, turn.verdict.request_id)
 
     def _metrics_body(self) -> bytes:
         found = list(otlp_metrics(self._registry))
@@ -189,9 +188,40 @@ class Telemetry:
 
     async def aclose(self) -> None:
         """Export what is left, for a limited time, and close the connections."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + min(FLUSH, max(self._settings.limits.drain, _LEAST_FLUSH))
+        if self._converting:
+            _, late = await asyncio.wait(self._converting, timeout=until - clock())
+            for task in late:
+                task.cancel()
         exporters = [each for each in (self._spans, self._metrics) if each is not None]
-        seconds = min(FLUSH, max(self._settings.limits.drain, _LEAST_FLUSH))
-        await close_all(exporters, list(self._collectors.values()), seconds)
+        await close_all(exporters, list(self._collectors.values()), max(until - clock(), 0.0))
+
+
+def _add(exporter: SpanExporter, trace: TurnTrace, turn: EndedTurn, content: Attributes) -> None:
+    """Export the spans of a turn."""
+    end = trace.start + turn.verdict.duration_ms * 1_000_000
+    for attempt in trace.attempts:
+        span = _attempt_span(trace, attempt)
+        end = max(end, span.end)  # the verdict's duration is rounded
+        exporter.add(span)
+    exporter.add(_turn_span(trace, turn, end, content))
+
+
+def _turn_span(trace: TurnTrace, turn: EndedTurn, end: int, content: Attributes) -> OtlpSpan:
+    context = trace.context
+    return OtlpSpan(
+        trace_id=context.trace_id,
+        span_id=context.span_id,
+        parent_id=trace.parent.span_id if trace.parent is not None else b"",
+        state=context.state,
+        name=f"{OPERATION} {turn.verdict.model}",
+        kind=SERVER,
+        start=trace.start,
+        end=end,
+        attributes={**attributes_of(TURN, turn), **content},
+        status=ERROR_STATUS if is_error(turn.verdict) else UNSET_STATUS,
+    )
 
 
 def _attempt_span(trace: TurnTrace, attempt: EndedAttempt) -> OtlpSpan:

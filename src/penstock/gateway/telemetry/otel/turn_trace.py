@@ -72,21 +72,25 @@ class TurnTrace:
         self.attempts.append(record)
         return {**headers, **context.headers} if self._is_propagated else headers
 
-    def attempt_answered(self, status: int) -> None:
-        """Note that the answer to the last attempt was read."""
-        self._end_attempt(ANSWERED, status)
+    def attempt_accepted(self, status: int) -> None:
+        """Note that the last attempt is being answered."""
+        self.attempts[-1].status = status
+
+    def attempt_answered(self) -> None:
+        """Note that the answer was read."""
+        self._end_attempt(ANSWERED)
 
     def attempt_failed(self, error: OpenResponsesError) -> None:
         """Note how the last attempt failed. If the error precedes the request, there is none."""
         code = code_of(error)
-        if self._end_attempt(code, error.status or 0):
-            self.attempts[-1].error, self.attempts[-1].is_failed = code, True
+        if self._end_attempt(code):
+            last = self.attempts[-1]
+            last.error, last.is_failed, last.status = code, True, error.status or last.status
 
-    def _end_attempt(self, result: str, status: int) -> bool:
+    def _end_attempt(self, result: str) -> bool:
         if not self.attempts or self.attempts[-1].ended is not None:
             return False
-        last = self.attempts[-1]
-        last.result, last.status, last.ended = result, status, self._watch.seconds
+        self.attempts[-1].result, self.attempts[-1].ended = result, self._watch.seconds
         return True
 
     def conclude(self, verdict: Verdict) -> None:
@@ -97,7 +101,7 @@ class TurnTrace:
         last = self.attempts[-1]
         has_failed = verdict.outcome in ("failed", "refused")
         if last.ended is None:
-            last.ended, last.status = self._watch.seconds, verdict.upstream_status
+            last.ended = self._watch.seconds
             last.error, last.is_failed = verdict.code or verdict.outcome, has_failed
         elif not last.error and has_failed and verdict.closer == "upstream":
             last.error, last.is_failed = verdict.code, True
