@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from penstock.gateway.telemetry.logs import set_up
 from penstock.store.memory import MemoryStore
 from penstock.tokens.counter import TokenCounter
 
-ROUNDS, SAMPLES, TURNS = 10, 30, 10
+ROUNDS, SAMPLES, TURNS = 20, 30, 10
 """Rounds with gateways of their own, samples of each variant in a round, turns of a sample."""
 _SETTLE = 0.004
 """Seconds after a sample, in which threads finish their work."""
@@ -108,7 +109,9 @@ async def rounds(url: str) -> dict[str, float]:
         for variant in variants.values():
             variant.open()
         for _ in range(SAMPLES):
-            for variant in variants.values():
+            for variant in random.sample(
+                list(variants.values()), len(variants)
+            ):  # none always follows another
                 await variant.sample()
         for variant in variants.values():
             await variant.export()

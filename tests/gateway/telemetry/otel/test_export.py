@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,12 +16,23 @@ from penstock.gateway.telemetry.otel import export
 from penstock.gateway.telemetry.otel.export import Collector, MetricExporter, SpanExporter, close_all
 from penstock.gateway.telemetry.otel.otlp import CLIENT, OtlpSpan, ResourceScope
 from penstock.gateway.telemetry.otel.variables import OtelVariables, OtlpEndpoint
-from tests.client.server import Script, answer, cut, head, keep, run, send, stall
+from tests.client.server import Connection, Script, answer, cut, head, keep, run, send, stall
 from tests.gateway.telemetry.otel.collector import ACCEPTED, OtlpCollector
 
 SCOPE = ResourceScope({"service.instance.id": "one"}, "penstock", "1")
 HANG: Script = [stall]
-DRIP: Script = [send(head(content_length="1000") + b"x"), stall]
+
+
+async def drip(connection: Connection) -> None:
+    """Send a byte now and then, until the client disconnects."""
+    with suppress(OSError):
+        while not connection.writer.is_closing():
+            connection.writer.write(b"x")
+            await connection.writer.drain()
+            await asyncio.sleep(0.005)
+
+
+DRIP: Script = [send(head(content_length="1000000")), drip]
 
 
 @pytest.fixture

@@ -57,13 +57,14 @@ class OtlpEndpoint(Struct, frozen=True, kw_only=True):
         return Address(parts.scheme, parts.hostname or "", port, parts.netloc, parts.path, parts.query, "")
 
     def connection(self) -> ConnectionConfig:
-        """Return the settings of its connections; raise `InvalidRequestError` if they are invalid."""
+        """Return the settings of its connections; raise `InvalidRequestError` if they are invalid. They have
+        no time limits of their own: an export has one for everything."""
         return ConnectionConfig(
             headers=self.headers,
             secrets=tuple(self.headers.values()),
-            connect_timeout=self.timeout,
-            first_byte_timeout=self.timeout,
-            idle_timeout=self.timeout,
+            connect_timeout=None,
+            first_byte_timeout=None,
+            idle_timeout=None,
             ca_file=self.ca_file,
             client_cert=self.client_cert,
             client_key=self.client_key,
