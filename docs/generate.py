@@ -159,6 +159,8 @@ def _default(row: Mapping[str, Any]) -> str:
 
 def _meaning(row: Mapping[str, Any]) -> str:
     return str(row.get("description", "")).replace("|", "\\|")
+
+
 def content_attributes() -> str:
     rows = [f"| `{name}` | {help} |" for name, help in attributes.CONTENT.items()]
     return "\n".join(["| attribute | meaning |", "|---|---|", *rows])

@@ -104,6 +104,8 @@ class Gateway:
             log.info("%s", change.sentence(), extra={"fields": fields})
             return
         self.metrics.count("penstock_ejections_total", target=change.target)
+        if self.telemetry is not None:
+            self.telemetry.count_ejection(change.target)
         why = code_of(change.error)
         fields |= {"seconds": change.seconds, "last_error": why}
         log.warning("%s", f"{change.sentence()}, the last with {why}", extra={"fields": fields})

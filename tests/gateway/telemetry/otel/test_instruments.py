@@ -46,7 +46,12 @@ def test_a_turn_is_counted() -> None:
     failed = ended.attempt(result="upstream_error", error="upstream_error")
     other = ended.attempt(number=2, target="two", began=1.0, ended=1.25)
     for _ in range(2):
-        record_turn(registry, ended.turn(target="two", cached_tokens=3), [failed, other], is_public=True)
+        record_turn(
+            registry,
+            ended.turn(target="two", cached_tokens=3, diagnostics=["fell_back"]),
+            [failed, other],
+            is_public=True,
+        )
     found = recorded(registry)
     assert found["penstock.turns"].numbers[0].attributes == {
         "gen_ai.request.model": "m",

@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import ConfigError, RateLimitError, ServerError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import key_digest
-from penstock.gateway.settings import ClientKey, Limits, Settings, TelemetrySettings
+from penstock.gateway.settings import ClientKey, Limits, Routing, Settings, TelemetrySettings
 from penstock.gateway.telemetry.otel.telemetry import Telemetry
 from penstock.gateway.telemetry.otel.trace_context import IN_MESSAGE
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
@@ -390,6 +390,22 @@ def test_the_metrics_agree_with_those_of_the_gateway_and_the_ledger() -> None:
         assert found.total("penstock.tokens", gen_ai_token_type=kind) == expected[kind] == total > 0
     assert found.total("gen_ai.client.operation.duration") == 4
     assert found.total("gen_ai.server.request.duration") == 3
+
+
+def test_an_ejection_is_counted() -> None:
+    down = FakeUpstream("one", ServerError("down", status=500))
+    other = FakeUpstream("two", answer("Hello"))
+
+    async def test(gateway: Gateway) -> None:
+        for _ in range(3):
+            await call(gateway, model="m", input="Hi")
+
+    routing = Routing(eject_after=2, eject_time=300.0)
+    settings = chain(down, other, limits=Limits(retries=0), routing=routing)
+    found = traced(test, down, other, settings=settings)
+    assert found.total("penstock.ejections", penstock_target="one") == 1
+    assert found.total("penstock.fallbacks", penstock_target="two") == 3
+    assert [each["penstock.target"] for each in found.attempts] == ["one", "two", "one", "two", "two"]
 
 
 # Never in the way

@@ -23,6 +23,10 @@ _TOKENS = tuple(float(4**power) for power in range(14))
 
 _GEN_AI = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model")
 
+EJECTIONS = "penstock.ejections"
+FELL_BACK = "fell_back"
+"""The diagnostic of such a turn."""
+
 INSTRUMENTS: Mapping[str, Declared] = {
     "gen_ai.client.operation.duration": Declared(
         "histogram",
@@ -58,9 +62,15 @@ INSTRUMENTS: Mapping[str, Declared] = {
     ),
     "penstock.fallbacks": Declared(
         "counter",
-        "Turns that another target than the first has answered, or was the last to be asked.",
+        "Turns that another target than the preferred one has answered.",
         ("gen_ai.request.model", "penstock.target"),
         unit="{turn}",
+    ),
+    EJECTIONS: Declared(
+        "counter",
+        "Times that a target was left out for a while, because it kept failing.",
+        ("penstock.target",),
+        unit="{ejection}",
     ),
     "penstock.tokens": Declared(
         "counter",
@@ -109,7 +119,7 @@ def record_turn(
         "penstock.closer": verdict.closer,
     }
     registry.count("penstock.turns", **named, **ended)
-    if attempts and attempts[-1].target != attempts[0].target:
+    if FELL_BACK in verdict.diagnostics:
         target = {"gen_ai.request.model": model, "penstock.target": verdict.target}
         registry.count("penstock.fallbacks", **target)
     for attempt in attempts:

@@ -33,7 +33,7 @@ from penstock.gateway.telemetry.otel.attributes import (
 )
 from penstock.gateway.telemetry.otel.content import content_of
 from penstock.gateway.telemetry.otel.export import DROPPED, Collector, MetricExporter, SpanExporter, close_all
-from penstock.gateway.telemetry.otel.instruments import INSTRUMENTS, otlp_metrics, record_turn
+from penstock.gateway.telemetry.otel.instruments import EJECTIONS, INSTRUMENTS, otlp_metrics, record_turn
 from penstock.gateway.telemetry.otel.otlp import (
     CLIENT,
     ERROR_STATUS,
@@ -158,6 +158,12 @@ class Telemetry:
                 _add(self._spans, trace, turn, {})
         except Exception as error:
             log_fault(error, verdict.request_id)
+
+    def count_ejection(self, target: str) -> None:
+        """Count that a target is left out for a while."""
+        if self._metrics is not None:
+            self._registry.count(EJECTIONS, **{"penstock.target": target})
+            self._metrics.start()
 
     def _may_convert(self) -> bool:
         if len(self._converting) < _MOST_CONVERTED:
