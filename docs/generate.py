@@ -21,6 +21,7 @@ from penstock.explain.meanings import MEANINGS
 from penstock.gateway.config.schema import config_schema
 from penstock.gateway.limits_page import as_markdown as limits
 from penstock.gateway.refusals import STATUSES, status_of
+from penstock.gateway.telemetry.otel import attributes, instruments
 from penstock.protocol import chat_requests
 from penstock.stream import phases
 from penstock.stream.calls import assembler
@@ -160,6 +161,17 @@ def _meaning(row: Mapping[str, Any]) -> str:
     return str(row.get("description", "")).replace("|", "\\|")
 
 
+def content_attributes() -> str:
+    rows = [f"| `{name}` | {help} |" for name, help in attributes.CONTENT.items()]
+    return "\n".join(["| attribute | meaning |", "|---|---|", *rows])
+
+
+def telemetry_cost() -> str:
+    found = json.loads((DOCS.parent / "bench" / "results" / "telemetry.json").read_text())["microseconds"]
+    rows = [f"| {name} | {each / 1000:.2f} ms | {each / found['off']:.2f} |" for name, each in found.items()]
+    return "\n".join(["| telemetry | CPU time of a turn | ratio |", "|---|---|---|", *rows])
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "diagram": ("machine.md", diagram),
     "policy": ("tool-calls.md", policy),
@@ -172,6 +184,11 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "limits": ("limits.md", limits),
     "wishes": ("demo.md", wishes.as_markdown),
     "demo fields": ("demo.md", demo_fields),
+    "turn attributes": ("telemetry.md", partial(attributes.as_markdown, attributes.TURN)),
+    "attempt attributes": ("telemetry.md", partial(attributes.as_markdown, attributes.ATTEMPT)),
+    "content attributes": ("telemetry.md", content_attributes),
+    "instruments": ("telemetry.md", instruments.as_markdown),
+    "telemetry cost": ("telemetry.md", telemetry_cost),
     **{
         f"connect {guide.name}": (f"clients/{guide.name}.md", partial(guides.as_markdown, guide))
         for guide in guides.GUIDES.values()

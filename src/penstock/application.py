@@ -48,7 +48,7 @@ async def open_app(
     try:
         secrets = await store.shared_secrets(SHARED_NAME, new_secret())
         sealer = load_sealer(environment, secret_folder(settings.store, environment), secrets)
-        gateway = Gateway(settings, store=store, sealer=sealer, clock=store.clock)
+        gateway = Gateway(settings, store=store, sealer=sealer, clock=store.clock, environment=environment)
     except BaseException:
         await store.aclose()
         raise

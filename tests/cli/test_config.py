@@ -212,7 +212,7 @@ def test_settings_with_errors_are_not_shown(folder: Path) -> None:
 def test_without_a_file_the_defaults_are_shown(folder: Path) -> None:
     result = show(folder=folder)
     assert (result.returncode, result.stderr) == (0, "penstock: there is no file\n")
-    assert set(tomllib.loads(result.stdout)) == {"server", "limits", "routing"}
+    assert set(tomllib.loads(result.stdout)) == {"server", "limits", "routing", "telemetry"}
 
 
 def test_the_schema_is_printed() -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from penstock.application import open_app
 from penstock.gateway.app import GatewayApp
-from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
+from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings, TelemetrySettings
 from penstock.gateway.storage import NONE
 from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import JsonObject
@@ -115,6 +115,7 @@ async def open_probe_gateway(
         keys=(),
         store=NONE,
         record=False,
+        telemetry=TelemetrySettings(),  # these are no turns of a client
         limits=replace(settings.limits, retries=0),
     )
     app = await open_app(probing, environment=environment)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.history.sealing import Sealer, load_sealer
@@ -31,6 +32,9 @@ from penstock.tokens.tokenizer import import_tokenizers
 from penstock.upstream.ejection import EjectionChange, Ejections, TargetModel
 from penstock.upstream.target import Upstream
 
+if TYPE_CHECKING:
+    from penstock.gateway.telemetry.otel.telemetry import Telemetry
+
 T = TypeVar("T")
 
 
@@ -44,8 +48,10 @@ class Gateway:
         store: Store,
         sealer: Sealer | None = None,
         clock: Callable[[], float] = time.time,
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """`clock` returns seconds since 1970, for the ledger."""
+        """`clock` returns seconds since 1970, for the ledger. `environment` has the variables of
+        OpenTelemetry; raises `ConfigError` if they cannot be used."""
         self.store = store
         self.clock = clock
         self.local_ledger = MemoryLedger()
@@ -57,6 +63,9 @@ class Gateway:
         self.turns = RunningTurns()
         self.timers = SharedTimers()
         self.metrics = Metrics()
+        self._environment = environment
+        self.telemetry = self._open_telemetry(settings)
+        """Traces and metrics for OpenTelemetry; None: they are turned off."""
         self.started_at = int(time.time())
         self.is_draining = False
         self._waiting = 0
@@ -95,12 +104,15 @@ class Gateway:
             log.info("%s", change.sentence(), extra={"fields": fields})
             return
         self.metrics.count("penstock_ejections_total", target=change.target)
+        if self.telemetry is not None:
+            self.telemetry.count_ejection(change.target)
         why = code_of(change.error)
         fields |= {"seconds": change.seconds, "last_error": why}
         log.warning("%s", f"{change.sentence()}, the last with {why}", extra={"fields": fields})
 
     def reload(self, settings: Settings) -> None:
         """Use the new settings for new turns; running turns end under the old ones."""
+        telemetry = self.telemetry or self._open_telemetry(settings)
         upstreams, dropped = self._fleet.renew(settings.targets)
         old, self.services = self.services, Services(settings, upstreams, self.metrics, self._counter)
         changed = {upstream.name for upstream in dropped}
@@ -108,6 +120,19 @@ class Gateway:
         task = asyncio.create_task(_retire(old, list(self._retiring.values()), dropped))
         self._retiring[task] = old
         task.add_done_callback(self._retiring.pop)
+        self.telemetry = telemetry if settings.telemetry.enabled else None
+        if telemetry is not None:
+            if self.telemetry is None:
+                self.run_in_background(telemetry.aclose())
+            else:
+                telemetry.use(settings)
+
+    def _open_telemetry(self, settings: Settings) -> Telemetry | None:
+        if not settings.telemetry.enabled:
+            return None
+        from penstock.gateway.telemetry.otel.telemetry import open_telemetry
+
+        return open_telemetry(settings, self.metrics, self._environment)
 
     async def read(self, exchange: Exchange, most: int | None = None) -> bytes:
         """Return the body of a request, of at most `most` bytes and `body_bytes`. A client that sends nothing
@@ -181,6 +206,8 @@ class Gateway:
         await asyncio.gather(*self._background, return_exceptions=True)
         for upstream in self._fleet.all():
             await upstream.aclose()
+        if self.telemetry is not None:
+            await self.telemetry.aclose()
         return await self.store.aclose()
 
 

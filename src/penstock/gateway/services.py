@@ -92,7 +92,7 @@ class Services:
 
     def count_turn(self, verdict: Verdict, cost: float | None = None) -> None:
         metrics, key = self.metrics, verdict.client or LOCAL
-        model = verdict.model if self._is_public(verdict.model) else OTHER
+        model = verdict.model if self.is_public(verdict.model) else OTHER
         metrics.count(
             "penstock_turns_total",
             model=model,
@@ -132,7 +132,7 @@ class Services:
         """Return the models that this client may see."""
         return self._lists.for_key(client_key_of(self.settings, headers))
 
-    def _is_public(self, model: str) -> bool:
+    def is_public(self, model: str) -> bool:
         """Return whether the operator or an upstream defines this name. A name that a client made up is not
         used as a label: such names are unlimited and may reveal something about the client."""
         return self.settings.names(model) or self._lists.for_key("").lists(model)

@@ -143,6 +143,16 @@ class Limits(Struct, frozen=True, kw_only=True):
     idle connection is closed for a new one; if none is idle, a request gets a 503."""
 
 
+class TelemetrySettings(Struct, frozen=True, kw_only=True):
+    """What is exported to OpenTelemetry; the `OTEL_*` environment variables say where to."""
+
+    enabled: bool = False
+    content: bool = False
+    """Whether prompts, answers and the arguments of tools are exported."""
+    propagate: bool = False
+    """Whether upstreams get the gateway's own trace context instead of the client's."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
@@ -186,6 +196,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether there is a web page at `/`, with its API; if not, `/` is JSON and the rest a 404."""
     limits: Limits = Limits()
     routing: Routing = Routing()
+    telemetry: TelemetrySettings = TelemetrySettings()
 
     def __repr__(self) -> str:
         return f"Settings({self.host}:{self.port})"  # the URLs may contain passwords

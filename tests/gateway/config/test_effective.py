@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from penstock.cli.config_show import as_toml
 from penstock.errors import ConfigError
 from penstock.gateway.config.effective import EffectiveSetting, SettingOrigin, effective_settings
-from penstock.gateway.config.file import LIMITS, SERVER, load_settings, read_settings
+from penstock.gateway.config.file import LIMITS, SERVER, TELEMETRY, load_settings, read_settings
 from penstock.gateway.config.options import OptionError, ServeOptions
 from penstock.gateway.config.routing import ROUTING
 from penstock.gateway.config.store import STORE
@@ -143,6 +143,7 @@ def test_every_setting_is_there(folder: Path) -> None:
     expected |= {f"store.{name}" for name in STORE}
     expected |= {f"limits.{name}" for name in LIMITS}
     expected |= {f"routing.{name}" for name in ROUTING}
+    expected |= {f"telemetry.{name}" for name in TELEMETRY}
     expected |= {f"targets.x.{name}" for name in TARGET if name not in ("headers", "quirks")}
     assert set(found) == expected
     assert found["server.store"].value == "/home/anna/.local/share/penstock/responses.sqlite"

@@ -12,7 +12,7 @@ from hypothesis import settings as effort
 
 from penstock.dialects.presets import PRESETS
 from penstock.errors import ConfigError
-from penstock.gateway.config.file import LIMITS, SERVER, TOP, find_config, load_settings
+from penstock.gateway.config.file import LIMITS, SERVER, TELEMETRY, TOP, find_config, load_settings
 from penstock.gateway.config.keys import KEY
 from penstock.gateway.config.models import MODEL
 from penstock.gateway.config.routing import ROUTING
@@ -101,7 +101,7 @@ def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) 
 def test_the_example_has_every_setting() -> None:
     found = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found
-    for name in {*TOP, *SERVER, *LIMITS, *ROUTING, *TARGET, *MODEL, *KEY}:
+    for name in {*TOP, *SERVER, *LIMITS, *ROUTING, *TELEMETRY, *TARGET, *MODEL, *KEY}:
         assert re.search(rf"(?m)^{name} =|^\[+{name}|^\[targets\.\w+\.{name}\]", found[1]), name
 
 

@@ -40,6 +40,8 @@ class Preset(Struct, frozen=True, kw_only=True):
     model_prefixes: tuple[str, ...] = ()
     """Other names of the vendor in front of a model's name, as in `google/gemini-2.5-flash`."""
     note: str = ""
+    telemetry_name: str = ""
+    """The vendor's name in OpenTelemetry's GenAI conventions, if it is not the name of the row."""
 
     # Requests
     optional_fields: frozenset[str] = frozenset()

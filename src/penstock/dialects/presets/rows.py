@@ -46,6 +46,7 @@ _ROWS = (
     Preset(
         name="azure",
         title="Azure OpenAI",
+        telemetry_name="azure.ai.openai",
         dialect="responses",
         base_url="https://{resource}.openai.azure.com/openai/v1",
         key_variable="AZURE_OPENAI_API_KEY",
@@ -73,6 +74,7 @@ _ROWS = (
     Preset(
         name="gemini",
         title="Google Gemini",
+        telemetry_name="gcp.gemini",
         dialect="gemini",
         base_url="https://generativelanguage.googleapis.com/v1beta",
         key_variable="GEMINI_API_KEY",
@@ -136,6 +138,7 @@ _ROWS = (
     Preset(
         name="bedrock",
         title="Amazon Bedrock",
+        telemetry_name="aws.bedrock",
         base_url="https://bedrock-mantle.{region}.api.aws/v1",
         key_variable="AWS_BEARER_TOKEN_BEDROCK",
         quirks=Quirks(reasoning_field="reasoning", effort="low_to_high"),
@@ -167,6 +170,7 @@ _ROWS = (
     Preset(
         name="mistral",
         title="Mistral",
+        telemetry_name="mistral_ai",
         base_url="https://api.mistral.ai/v1",
         key_variable="MISTRAL_API_KEY",
         # Refuses unknown fields, such as `stream_options`; it always sends usage.
@@ -178,6 +182,7 @@ _ROWS = (
     Preset(
         name="xai",
         title="xAI",
+        telemetry_name="x_ai",
         base_url="https://api.x.ai/v1",
         key_variable="XAI_API_KEY",
         quirks=Quirks(reasoning_field="reasoning_content", effort="low_to_high"),
@@ -190,6 +195,7 @@ _ROWS = (
     Preset(
         name="moonshot",
         title="Moonshot AI (Kimi)",
+        telemetry_name="moonshot_ai",
         base_url="https://api.moonshot.ai/v1",
         key_variable="MOONSHOT_API_KEY",
         quirks=Quirks(
@@ -391,6 +397,7 @@ _WITHOUT_PRESET = (
         # It needs short-lived tokens of a cloud account instead of a key, so it is not a preset.
         name="vertex",
         title="Google Vertex AI",
+        telemetry_name="gcp.vertex_ai",
         dialect="gemini",
         base_url="https://aiplatform.googleapis.com/v1",
         finish_reasons=(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from penstock.dialects.plan import Quirks
-from penstock.gateway.config.file import LIMITS, SERVER, read_text
+from penstock.gateway.config.file import LIMITS, SERVER, TELEMETRY, read_text
 from penstock.gateway.config.options import ServeOptions, overrides, settings_from
 from penstock.gateway.config.routing import ROUTING
 from penstock.gateway.config.secrets import variable_names
@@ -87,6 +87,8 @@ class _Collection:
         for name in ROUTING:
             value = getattr(self._settings.routing, name)
             yield self._setting(("routing",), name, OFF if name == "eject_after" and not value else value)
+        for name in TELEMETRY:
+            yield self._setting(("telemetry",), name, getattr(self._settings.telemetry, name))
         for target in self._settings.targets:
             yield from self._target(target)
         yield from self._models()

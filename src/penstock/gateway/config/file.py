@@ -40,7 +40,7 @@ from penstock.gateway.config.values import (
     worker_number,
 )
 from penstock.gateway.http.access import key_digest, plain_host, read_origin
-from penstock.gateway.settings import LOG_LEVELS, ClientKey, Limits, Settings
+from penstock.gateway.settings import LOG_LEVELS, ClientKey, Limits, Settings, TelemetrySettings
 from penstock.net.tls import InvalidCertificate, server_tls_context
 from penstock.stream.accents import ACCENTS
 from penstock.upstream.http import HttpUpstream
@@ -76,6 +76,7 @@ LIMITS: dict[str, ValueReader[int] | ValueReader[float] | ValueReader[float | No
     "connections": number_or_auto,
 }
 """Every field of `Limits` with its reader."""
+TELEMETRY = ("enabled", "content", "propagate")
 PORT = whole_number(0, 65535)
 TOP = (
     "default_model",
@@ -84,6 +85,7 @@ TOP = (
     "store",
     "limits",
     "routing",
+    "telemetry",
     "targets",
     "models",
     "aliases",
@@ -96,6 +98,7 @@ _ELSEWHERE = {
     **dict.fromkeys(LIMITS, "it belongs under [limits]"),
     **dict.fromkeys(STORE, "it belongs under [store]"),
     **dict.fromkeys(ROUTING, "it belongs under [routing]"),
+    **dict.fromkeys(TELEMETRY, "it belongs under [telemetry]"),
     "target": "write a target as [targets.NAME]",
     "model": "write a model as [models.NAME]",
     "alias": "did you mean [aliases]?",
@@ -197,6 +200,10 @@ def read_settings(text: str, *, file: str, environment: Mapping[str, str]) -> Se
                 raise ConfigError(variable, 0, message) from None
             problems.add(("targets", target.name), error.message)
     problems.raise_any()
+    if settings.telemetry.enabled:
+        from penstock.gateway.telemetry.otel.variables import read_variables
+
+        read_variables(environment)  # raises an error that names the variable
     return settings
 
 
@@ -227,6 +234,7 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
         allowed_origins=_each(server, "allowed_origins", _allowed_origin),
         limits=_limits(top.table("limits")),
         routing=read_routing(top.table("routing")),
+        telemetry=_telemetry(top.table("telemetry")),
         targets=read_targets(targets, file, environment),
         models=names.routes,
         aliases=names.aliases,
@@ -245,6 +253,15 @@ def _limits(table: ConfigTable) -> Limits:
         name: table.read(name, reader, getattr(plain, name)) for name, reader in LIMITS.items()
     }
     return Limits(**values)
+
+
+def _telemetry(table: ConfigTable) -> TelemetrySettings:
+    table.only(TELEMETRY, ABOVE)
+    found = TelemetrySettings(**{name: table.read(name, flag, False) for name in TELEMETRY})
+    for name in ("content", "propagate"):
+        if getattr(found, name) and not found.enabled:
+            table.report("has no effect without enabled = true", name)
+    return found
 
 
 def _each(table: ConfigTable, name: str, reader: Callable[[str], str]) -> tuple[str, ...]:

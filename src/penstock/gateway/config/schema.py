@@ -13,7 +13,7 @@ from typing import Any
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import KEY_HEADERS, PRESETS
 from penstock.dialects.registry import RENDERED
-from penstock.gateway.config.file import LIMITS, PORT, SERVER, TOP, metrics_address
+from penstock.gateway.config.file import LIMITS, PORT, SERVER, TELEMETRY, TOP, metrics_address
 from penstock.gateway.config.keys import KEY, RATE, key_hash, key_name, moment, read_budget
 from penstock.gateway.config.models import GROUP_TARGET, MODEL, weight_number
 from penstock.gateway.config.routing import ROUTING
@@ -31,7 +31,7 @@ from penstock.gateway.config.values import (
     text,
     worker_number,
 )
-from penstock.gateway.settings import DEMO, LOG_LEVELS, Limits, Routing, Settings
+from penstock.gateway.settings import DEMO, LOG_LEVELS, Limits, Routing, Settings, TelemetrySettings
 from penstock.stream.accents import ACCENTS
 
 Schema = Mapping[str, Any]
@@ -100,6 +100,11 @@ ROUTING_DESCRIPTIONS = {
     "eject_time": "How long a target is left out the first time; it doubles while it keeps failing.",
     "eject_time_max": "How long a target is left out at most.",
 }
+TELEMETRY_ROWS: dict[str, Row] = {
+    "enabled": ("Whether traces and metrics are exported to OpenTelemetry, as OTEL_* variables say.", flag),
+    "content": ("Whether prompts, answers and the arguments of tools are exported, too.", flag),
+    "propagate": ("Whether upstreams get the gateway's trace context instead of the client's.", flag),
+}
 TARGET_ROWS: dict[str, Row] = {
     "preset": ("A vendor: sets address, dialect, quirks and the variable of the key.", one_of("", PRESETS)),
     "base_url": ("The address, with or without /v1. Required without a preset.", _ADDRESS),
@@ -154,6 +159,10 @@ KEY_ROWS: dict[str, Row] = {
     "previous_hash": ("The key before the last rotation.", key_hash),
     "previous_expires": ("Until when the key before the last rotation is accepted.", moment),
 }
+_IS_TELEMETRY_COMPLETE = [
+    {"required": ["enabled"], "properties": {"enabled": {"const": True}}},
+    {"properties": {"content": {"const": False}, "propagate": {"const": False}}},
+]
 _TARGET_NAME = {"pattern": f"^{TARGET_NAME.pattern}$", "not": {"const": DEMO}}
 _MODEL_NAME = {"pattern": r"^[^\s*]+$", "not": {"const": DEMO}}
 _ALIAS_NAME = {"pattern": r"^(?:[^\s*]+|\*)$", "not": {"enum": [DEMO, *ABOVE]}}
@@ -183,6 +192,10 @@ def config_schema() -> dict[str, Any]:
         "routing": (
             "How turns are distributed over keys and targets.",
             _table(ROUTING, _routing_rows(), Routing()),
+        ),
+        "telemetry": (
+            "Traces and metrics for OpenTelemetry.",
+            {**_table(TELEMETRY, TELEMETRY_ROWS, TelemetrySettings()), "anyOf": _IS_TELEMETRY_COMPLETE},
         ),
         "targets": ("The upstreams.", _named(_target(), _TARGET_NAME)),
         "models": ("Your own names of models.", _named(_model(), _MODEL_NAME)),

@@ -1,7 +1,8 @@
 """The gateway's metrics, in Prometheus' text format 0.0.4.
 
 `DECLARED` lists all metrics; no others can be counted. Their number is bounded: each label has a limited
-number of values, and the rest is `other`.
+number of values, and the rest is `other`. The metrics for OpenTelemetry are a registry of their own, with
+other names (`otel.instruments`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Declared(Struct, frozen=True):
     help: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
+    unit: str = ""
+    """For OpenTelemetry. A name for Prometheus contains its unit."""
 
 
 DECLARED: Mapping[str, Declared] = {
@@ -77,6 +80,12 @@ DECLARED: Mapping[str, Declared] = {
         "gauge", "Models of a target that are ejected: left out for a while after failures.", ("target",)
     ),
     "penstock_ejections_total": Declared("counter", "Ejections of targets.", ("target",)),
+    "penstock_telemetry_exported_total": Declared(
+        "counter", "Spans, and sets of metrics, that an OpenTelemetry collector has accepted.", ("signal",)
+    ),
+    "penstock_telemetry_dropped_total": Declared(
+        "counter", "Spans that were not exported, by reason.", ("signal", "reason")
+    ),
     "penstock_workers": Declared("gauge", "Worker processes that are ready."),
     "penstock_worker_crashes_total": Declared("counter", "Worker processes that ended unexpectedly."),
     "penstock_build_info": Declared(
@@ -114,17 +123,18 @@ class Counted(Struct, frozen=True, kw_only=True):
 class Metrics:
     """A registry of metrics. It belongs to one event loop and uses no locks."""
 
-    def __init__(self, *, started: float | None = None) -> None:
+    def __init__(self, declared: Mapping[str, Declared] = DECLARED, *, started: float | None = None) -> None:
         """`started` is the start time of the process; None: now."""
         began = time.time() if started is None else started
+        self._declared = declared
         self._counters: dict[str, dict[_Values, float]] = {
             name: {} if declared.labels else {(): 0.0}
-            for name, declared in DECLARED.items()
+            for name, declared in declared.items()
             if declared.kind == "counter"
         }
         self._histograms: dict[str, dict[_Values, _Histogram]] = {
             name: {} if declared.labels else {(): _Histogram(declared.bounds)}
-            for name, declared in DECLARED.items()
+            for name, declared in declared.items()
             if declared.kind == "histogram"
         }
         self._gauges: dict[str, Gauge] = {
@@ -137,22 +147,22 @@ class Metrics:
         self.gather: Callable[[], Awaitable[bytes]] = self._render_soon
         """Returns the text for `GET /metrics`. A worker replaces it: its text has the sums of all workers."""
 
-    def count(self, name: str, value: float = 1, **labels: str) -> None:
+    def count(self, name: str, value: float = 1, /, **labels: str) -> None:
         """Add to a counter. A value that is not a positive number is ignored: a counter never decreases."""
         if 0 < value < math.inf:
             series = self._counters[name]
             key = self._key(name, labels, series)
             series[key] = series.get(key, 0.0) + value
 
-    def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """Add a duration to a histogram."""
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
+        """Add a value, usually seconds, to a histogram."""
         histogram = self._histogram(name, labels)
-        if 0 <= seconds < math.inf:
-            histogram.observe(seconds)
+        if 0 <= value < math.inf:
+            histogram.observe(value)
 
     def total(self, name: str, **labels: str) -> float:
         """Return the sum of a counter over all series with these labels."""
-        wanted = {DECLARED[name].labels.index(label): value for label, value in labels.items()}
+        wanted = {self._declared[name].labels.index(label): value for label, value in labels.items()}
         return sum(
             value
             for key, value in self._counters[name].items()
@@ -161,9 +171,20 @@ class Metrics:
 
     def gauge(self, name: str, callback: Gauge) -> None:
         """Set the callback that returns a gauge's value, replacing an earlier one."""
-        if DECLARED[name].kind != "gauge":
+        if self._declared[name].kind != "gauge":
             raise ValueError(f"{name} is not a gauge")
         self._gauges[name] = callback
+
+    def counted(self) -> Counted:
+        """Return what was counted so far. The gauges are not among it."""
+        return Counted(
+            counters={name: list(series.items()) for name, series in self._counters.items() if series},
+            histograms={
+                name: [(key, *histogram.values()) for key, histogram in series.items()]
+                for name, series in self._histograms.items()
+                if series
+            },
+        )
 
     def take(self) -> Counted:
         """Return what was counted, and set it to zero. Series keep their labels, whose number is bounded."""
@@ -190,17 +211,17 @@ class Metrics:
         """
         for name, values in counted.counters.items():
             for key, value in values if name in self._counters else ():
-                if (labels := _labelled(name, key)) is not None:
+                if (labels := self._labelled(name, key)) is not None:
                     self.count(name, value, **labels)
         for name, found in counted.histograms.items():
             for key, counts, total in found if name in self._histograms else ():
-                labels = _labelled(name, key)
-                if labels is not None and len(counts) == len(DECLARED[name].bounds) + 1:
+                labels = self._labelled(name, key)
+                if labels is not None and len(counts) == len(self._declared[name].bounds) + 1:
                     self._histogram(name, labels).add(counts, total)
 
     def render(self) -> bytes:
         """Return the text of this process for `GET /metrics`."""
-        return self._rendered(DECLARED)
+        return self._rendered(self._declared)
 
     async def _render_soon(self) -> bytes:
         return self.render()
@@ -212,7 +233,7 @@ class Metrics:
     def _rendered(self, names: Iterable[str]) -> bytes:
         lines: list[str] = []
         for name in names:
-            declared = DECLARED[name]
+            declared = self._declared[name]
             lines.append(f"# HELP {name} {_escaped_help(declared.help)}")
             lines.append(f"# TYPE {name} {declared.kind}")
             lines += self._samples(name, declared)
@@ -243,8 +264,13 @@ class Metrics:
         key = self._key(name, labels, series)
         histogram = series.get(key)
         if histogram is None:
-            histogram = series[key] = _Histogram(DECLARED[name].bounds)
+            histogram = series[key] = _Histogram(self._declared[name].bounds)
         return histogram
+
+    def _labelled(self, name: str, key: _Values) -> dict[str, str] | None:
+        """Return the labels of a series; None if the metric has others in this version."""
+        labels = self._declared[name].labels
+        return dict(zip(labels, key, strict=True)) if len(labels) == len(key) else None
 
     def _key(self, name: str, labels: Mapping[str, str], series: Mapping[_Values, object]) -> _Values:
         given = (name, tuple(labels.items()))
@@ -252,14 +278,14 @@ class Metrics:
         if key is None:
             key = self._new_key(name, labels, series)
             is_exact = all(
-                labels[label] == value for label, value in zip(DECLARED[name].labels, key, strict=True)
+                labels[label] == value for label, value in zip(self._declared[name].labels, key, strict=True)
             )
             if is_exact and key in series:  # only then is their number bounded like that of the series
                 self._keys[given] = key
         return key
 
     def _new_key(self, name: str, labels: Mapping[str, str], series: Mapping[_Values, object]) -> _Values:
-        declared = DECLARED[name].labels
+        declared = self._declared[name].labels
         if labels.keys() != set(declared):
             raise ValueError(f"{name} has the labels ({', '.join(declared)}), not ({', '.join(labels)})")
         key = tuple(self._bounded(name, label, labels[label]) for label in declared)
@@ -291,6 +317,10 @@ class _Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
+    def values(self) -> tuple[list[int], float]:
+        """Return the numbers in the buckets, and the sum."""
+        return list(self._counts), self._sum
+
     def take(self) -> tuple[list[int], float]:
         """Return the numbers in the buckets and the sum, and set them to zero."""
         taken = self._counts, self._sum
@@ -313,12 +343,6 @@ class _Histogram:
 
 def _plain(value: float | Mapping[str, float]) -> float | dict[str, float]:
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def _labelled(name: str, key: _Values) -> dict[str, str] | None:
-    """Return the labels of a series; None if the metric has others in this version."""
-    labels = DECLARED[name].labels
-    return dict(zip(labels, key, strict=True)) if len(labels) == len(key) else None
 
 
 def _sample(name: str, labels: _Values, values: _Values, value: float) -> str:

@@ -37,6 +37,7 @@ PATIENCE = 1.0
 
 LEFT_OUT = {
     "response_id": "it is the record's `id`",
+    "trace_id": "it is in the log, and the trace has the request id",
     "client": "it is the record's `tenant`",
     "retry_after": "it is for the client, at once",
     "tried": "it is in the log; the record has the number of attempts",

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from os import urandom
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -48,6 +49,9 @@ from penstock.upstream.affinity import SEED_BYTES, conversation_root
 from penstock.upstream.attempts import Attempts, Candidate
 from penstock.upstream.placement import in_order, origin_first
 
+if TYPE_CHECKING:
+    from penstock.gateway.telemetry.otel.turn_trace import TurnTrace
+
 OVERHEAD = "x-penstock-overhead-ms"
 DIAGNOSTICS = "x-penstock-diagnostics"
 HEARTBEAT = "x-penstock-heartbeat"
@@ -78,6 +82,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     admission: Admission
     has_key: bool = False
     """Whether the request has an idempotency key: then its client may come back and follow the turn."""
+    trace: TurnTrace | None = None
+    """What is exported about the turn when it has ended; None: nothing."""
 
     def head(self) -> list[tuple[str, str]]:
         """Return the headers of a response that is about to begin, with what is known by then."""
@@ -131,7 +137,10 @@ def prepare(
     keep_trace = keeper.trace if isinstance(keeper, StoreKeeper) else None
     tracer = Tracer(keep_trace, is_recording=services.settings.record)
     attempts = _attempts(gateway, exchange, place)
-    context = _context(services, request, summary)
+    trace = None
+    if gateway.telemetry is not None:
+        trace = gateway.telemetry.begin(exchange, request.request, watch, verdict)
+    context = _context(services, request, summary, trace)
     return Prepared(
         turn=Turn(context, request, attempts, machine, verdict, watch, tracer),
         services=services,
@@ -144,6 +153,7 @@ def prepare(
         # A stored turn was admitted when it was accepted.
         admission=_admission(gateway, exchange, key if stored is None else None, request, response, attempts),
         has_key=claim is not None,
+        trace=trace,
     )
 
 
@@ -262,12 +272,15 @@ def _placement(
     return Placement(origin_first(in_order(candidates, seed), origins), seed, origins)
 
 
-def _context(services: Services, request: TurnRequest, summary: CompactionCodec | None) -> TurnContext:
+def _context(
+    services: Services, request: TurnRequest, summary: CompactionCodec | None, trace: TurnTrace | None
+) -> TurnContext:
     return TurnContext(
         answer_bytes=services.settings.limits.answer_bytes,
         output_items=services.settings.limits.output_items,
         estimate=partial(_estimate, services, request, summary),
         count_attempt=services.count_attempt,
+        trace=trace,
     )
 
 

@@ -75,6 +75,9 @@ async def admit_turn(gateway: Gateway, prepared: Prepared, exchange: ClientReque
     except BaseException as error:
         if not prepared.admission.is_open:
             gateway.turns.remove(prepared.turn)
+            if isinstance(error, RequestRefused):
+                _conclude_refused(prepared, error)
+                _export(gateway, prepared, None, is_counted=False)
         elif isinstance(error, Exception):
             refuse_turn(gateway, prepared, refusal_for(error, exchange.request_id))
         else:
@@ -84,11 +87,15 @@ async def admit_turn(gateway: Gateway, prepared: Prepared, exchange: ClientReque
 
 def refuse_turn(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -> None:
     """Close a turn that has a record in the ledger, and will not run."""
+    _conclude_refused(prepared, refused)
+    close_turn(gateway, prepared)
+
+
+def _conclude_refused(prepared: Prepared, refused: RequestRefused) -> None:
     verdict = prepared.verdict
     verdict.outcome, verdict.closer = "refused", "gateway"
     verdict.status, verdict.code = refused.status, refused.code
     conclude(verdict, prepared.machine.snapshot, prepared.watch)
-    close_turn(gateway, prepared)
 
 
 def leave_turn(gateway: Gateway, prepared: Prepared) -> None:
@@ -99,11 +106,26 @@ def leave_turn(gateway: Gateway, prepared: Prepared) -> None:
 
 
 def close_turn(gateway: Gateway, prepared: Prepared) -> None:
-    """Remove, settle, count and log a turn that has ended; its verdict is complete."""
+    """Remove, settle, count, log and export a turn that has ended; its verdict is complete."""
     gateway.turns.remove(prepared.turn)
     cost = prepared.admission.settle(prepared.verdict)
     prepared.services.count_turn(prepared.verdict, cost)
     log_verdict(prepared.verdict)
+    _export(gateway, prepared, cost)
+
+
+def _export(gateway: Gateway, prepared: Prepared, cost: float | None, *, is_counted: bool = True) -> None:
+    """Export the spans and the metrics of a turn, if that is turned on. Nothing is waited for."""
+    if prepared.trace is None or gateway.telemetry is None:
+        return
+    gateway.telemetry.end(
+        prepared.trace,
+        prepared.verdict,
+        prepared.machine.snapshot,
+        cost=cost,
+        is_public=prepared.services.is_public(prepared.verdict.model),
+        is_counted=is_counted,
+    )
 
 
 class ClientWatch:

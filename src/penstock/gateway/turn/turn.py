@@ -8,7 +8,7 @@ has one exit: the verdict.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -83,6 +83,22 @@ class AttemptPlan(Protocol):
         """Return whether a target is left out for a while, because it kept failing."""
 
 
+class AttemptTrace(Protocol):
+    """Notes when the requests to upstreams begin and end, for traces and metrics."""
+
+    def attempt_begins(self, attempt: Attempt, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Note that a request is about to be sent; return its headers."""
+
+    def attempt_accepted(self, status: int) -> None:
+        """Note that the last request is being answered, with this status."""
+
+    def attempt_answered(self) -> None:
+        """Note that the answer was read."""
+
+    def attempt_failed(self, error: OpenResponsesError) -> None:
+        """Note that the last request failed."""
+
+
 class TurnContext(Struct, frozen=True, kw_only=True):
     """What a turn needs from the gateway."""
 
@@ -94,6 +110,8 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     """Estimates the usage of a turn with this output."""
     count_attempt: Callable[[str, str], None]
     """Called with the target and the result of each attempt."""
+    trace: AttemptTrace | None = None
+    """None: nothing is exported."""
 
 
 class UsageEstimate:
@@ -288,6 +306,8 @@ class Turn:
                 self._is_final = self._is_final and is_final(error)
                 self._tracer.failure(error)
                 self._context.count_attempt(target, code)
+                if self._context.trace is not None:
+                    self._context.trace.attempt_failed(error)
                 self._verdict.upstream_status = error.status or self._verdict.upstream_status
                 if error.refused_key:  # the log contains no messages of vendors
                     self._verdict.refused_keys.append(shown(error.refused_key))
@@ -303,6 +323,8 @@ class Turn:
                 self._context.count_attempt(attempt.upstream.name, "answered")
                 if self._pipeline.failure is not None or not self._pipeline.has_output:
                     self._attempts.answered(self._pipeline.failure)
+                if self._context.trace is not None:
+                    self._context.trace.attempt_answered()
                 return
 
     async def _call(self, attempt: Attempt) -> None:
@@ -321,10 +343,15 @@ class Turn:
         self.known = [*request.diagnostics, *self._fallback_diagnostics(attempt), *rendered.diagnostics]
         self._pipeline.prepare(self.known, echo_of(request.request, rendered.echo))
         self._tracer.request(attempt, plan, rendered, traced)
+        headers: Mapping[str, str] = request.headers
+        if self._context.trace is not None:
+            headers = self._context.trace.attempt_begins(attempt, headers)
         with self._watch.waiting():
-            source = await upstream.send(rendered, key=attempt.key, headers=request.headers)
+            source = await upstream.send(rendered, key=attempt.key, headers=headers)
         self._tracer.answer(source)
         self._is_accepted = True
+        if self._context.trace is not None:
+            self._context.trace.attempt_accepted(source.status)
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
         del rendered, traced  # they may be large, and the answer may be long
         try:

@@ -27,6 +27,8 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
 
     request_id: str
     response_id: str = ""
+    trace_id: str = ""
+    """The OpenTelemetry trace of the turn, if there is one."""
     client: str = ""
     """The name of the client's key."""
     model: str = ""
