@@ -75,12 +75,18 @@ def question(number: int) -> Json:
     return {"role": "user", "content": f"Question {number}"}
 
 
+def id_of(caller: Caller) -> str:
+    assert caller.status == 200, caller.json
+    id: str = caller.json["id"]
+    return id
+
+
 async def chained(gateways: Iterator[Gateway], number: int) -> None:
     """A conversation of four turns that names the turn before."""
     previous: Json = {}
     for _ in range(4):
         caller = await call(next(gateways), model="m", input=[question(number)], **previous)
-        previous = {"previous_response_id": caller.json["id"]}
+        previous = {"previous_response_id": id_of(caller)}
 
 
 async def whole_history(gateways: Iterator[Gateway], number: int) -> None:
@@ -96,7 +102,7 @@ async def conversation_object(gateways: Iterator[Gateway], number: int) -> None:
     created = await call(next(gateways), "/v1/conversations")
     for turn in range(4):
         asked = f"Question {number}, {turn}"
-        await call(next(gateways), model="m", input=asked, conversation=created.json["id"])
+        await call(next(gateways), model="m", input=asked, conversation=id_of(created))
 
 
 CHAINING = {"an id": chained, "the whole history": whole_history, "a conversation": conversation_object}
@@ -130,7 +136,7 @@ def test_a_turn_by_id_and_one_with_the_whole_history_are_of_one_conversation() -
             two.used.clear()
             first = await call(gateway, model="m", input=[question(number)])
             more = {"role": "user", "content": "More."}
-            await call(gateway, model="m", input=[more], previous_response_id=first.json["id"])
+            await call(gateway, model="m", input=[more], previous_response_id=id_of(first))
             await call(gateway, model="m", input=[question(number), *first.json["output"], more])
             assert len(set(used_by(one, two))) == 1
 
@@ -352,7 +358,7 @@ def derived(*upstreams: KeyedUpstream, secret: str = "s", **routing: Any) -> lis
         gateway.services = Services(settings, known, gateway.metrics, TokenCounter())
         first = await call(gateway, model="m", input=[question(1)])
         assert first.json.get("prompt_cache_key") is None
-        await call(gateway, model="m", input="More.", previous_response_id=first.json["id"])
+        await call(gateway, model="m", input="More.", previous_response_id=id_of(first))
         own = await call(gateway, model="m", input=[question(1)], prompt_cache_key="mine")
         assert own.json["prompt_cache_key"] == "mine"
         await gateway.aclose()
