@@ -98,6 +98,9 @@ chaos: $(READY) ## Kill, freeze and cut off workers, PostgreSQL and Redis under 
 hardening: $(READY) ## Attack real gateways: hostile HTTP, WebSocket and upstreams, and clients after what is not theirs (ARGS="-k nginx")
 	$(BIN)/pytest -n auto --dist loadfile -m hardening -rs tests/hardening $(ARGS)
 
+soak-short: $(READY) ## Run the soak for a minute and a half, and 5,000 streams: nothing may have grown afterwards
+	$(BIN)/pytest -m soak -s -rs tests/soak $(ARGS)
+
 coverage: $(READY) ## Run the fast tests, those of stores and the slow ones, and check the coverage of every package
 	$(BIN)/pytest -n auto --dist loadfile --cov --cov-report=
 	$(BIN)/pytest -n auto --dist loadfile -m store --cov --cov-append --cov-report=
@@ -181,6 +184,9 @@ site: $(SITE) ## Build the documentation site into build/site, and test it (need
 bench: $(READY) ## Run the benchmarks, and write docs/performance.md (ARGS=--quick takes less than two minutes)
 	$(BIN)/python -m bench $(ARGS)
 
+soak: $(READY) ## Run an hour of mixed load and faults, and write docs/soak.md (ARGS="--minutes 5": shorter, writes nothing)
+	$(BIN)/python -m bench.soak $(ARGS)
+
 format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
@@ -188,4 +194,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts vscode/wheel
 
-.PHONY: help env upgrade hooks serve lint lint-compose types unit e2e e2e-store e2e-deploy e2e-release release chaos hardening coverage covered fuzz fuzz-short thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs site bench format clean
+.PHONY: help env upgrade hooks serve lint lint-compose types unit e2e e2e-store e2e-deploy e2e-release release chaos hardening soak-short coverage covered fuzz fuzz-short thorough test recordings terminal e2e-vscode e2e-page e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs site bench soak format clean

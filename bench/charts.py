@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import log10
 
+SITES = ("#2a78d6", "#eb6834")
 COLOURS = {"penstock": "#2a78d6", "before": "#8a94a3", "floor": "#1baf7a", "agentic": "#eb6834"}
 """One colour per line, with enough contrast to white and to black; every mark is also labelled."""
 STYLE = (
@@ -90,10 +91,52 @@ def lines(
     return _svg(bottom + 44, title, parts)
 
 
+def panels(
+    title: str,
+    series: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]],
+    *,
+    x_label: str,
+    from_x: float,
+) -> str:
+    """Return small charts below each other, one for each name, with a line for each side. Each has a linear
+    scale of its own that begins at zero. What is left of `from_x` is shaded."""
+    left, right, height, gap = 60.0, WIDTH - 150.0, 56.0, 26.0
+    sides = [*dict.fromkeys(side for each in series.values() for side in each)]
+    most_x = max((x for each in series.values() for some in each.values() for x, _ in some), default=1) or 1
+    parts, top = [], 40.0
+    for name, lines_of in series.items():
+        bottom = top + height
+        most = max((y for some in lines_of.values() for _, y in some), default=1) or 1
+        shaded = left + (right - left) * min(1.0, from_x / most_x)
+        parts += [
+            f'<path fill="#8a94a3" opacity="0.18" d="M{left} {top}H{shaded:.1f}V{bottom}H{left}Z"/>',
+            f'<path class="axis" fill="none" d="M{left} {top}V{bottom}H{right}"/>',
+            _text(left, top - 5, name, "faint"),
+            _text(left - 6, top + 10, f"{most:.4g}", "faint", "end"),
+            _text(left - 6, bottom, "0", "faint", "end"),
+        ]
+        for side, points in lines_of.items():
+            path = " ".join(
+                f"{left + (right - left) * x / most_x:.1f},{bottom - height * y / most:.1f}"
+                for x, y in points
+            )
+            colour = SITES[sides.index(side) % len(SITES)]
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        top = bottom + gap
+    parts.append(_text(right, top - gap + 16, x_label, "faint", "end"))
+    parts += _key({side: SITES[place % len(SITES)] for place, side in enumerate(sides)}, right + 12, 40.0)
+    return _svg(top + 4, title, parts)
+
+
 def _legend(series: Mapping[str, object], names: Mapping[str, str], x: float, y: float) -> list[str]:
+    return _key({names.get(line, line): COLOURS.get(line, COLOURS["before"]) for line in series}, x, y)
+
+
+def _key(colours: Mapping[str, str], x: float, y: float) -> list[str]:
+    """Return which colour stands for what."""
     parts = []
-    for place, line in enumerate(series):
-        colour, height = COLOURS.get(line, COLOURS["before"]), y + 18 * place
+    for place, (name, colour) in enumerate(colours.items()):
+        height = y + 18 * place
         parts.append(f'<rect x="{x}" y="{height}" width="10" height="10" rx="2" fill="{colour}"/>')
-        parts.append(_text(x + 15, height + 9, names.get(line, line)))
+        parts.append(_text(x + 15, height + 9, name))
     return parts

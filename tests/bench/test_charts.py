@@ -3,7 +3,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from bench.charts import bars, lines
+from bench.charts import bars, lines, panels
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = {"penstock": "Penstock", "floor": "the <floor>"}
@@ -35,3 +35,22 @@ def test_a_curve_rises_with_its_values_and_stays_inside() -> None:
 
 def test_charts_follow_the_colours_of_the_page() -> None:
     assert "prefers-color-scheme:dark" in bars("Cost", {}, NAMES)
+
+
+def test_a_panel_shows_every_line_from_zero_inside_of_its_own_frame() -> None:
+    series = {
+        "MiB": {"one": [(0.0, 100.0), (60.0, 110.0)], "two": [(0.0, 50.0), (60.0, 50.0)]},
+        "files": {"one": [(0.0, 3.0), (60.0, 4.0)]},
+    }
+    drawn = ElementTree.fromstring(panels("Soak", series, x_label="minutes", from_x=10))
+    curves = [
+        [tuple(map(float, place.split(","))) for place in line.attrib["points"].split()]
+        for line in drawn.iter(f"{SVG}polyline")
+    ]
+    assert len(curves) == 3
+    grows, flat, files = ([y for _, y in curve] for curve in curves)
+    assert grows[0] > grows[1]
+    assert flat[0] == flat[1] > grows[0]
+    assert max(flat) < min(files) <= max(files) < float(drawn.attrib["height"])
+    texts = [text.text for text in drawn.iter(f"{SVG}text")]
+    assert {"one", "two", "MiB", "files", "110", "4", "minutes"} < set(texts)

@@ -156,6 +156,14 @@ def test_a_clock_that_fails_leaves_the_stream_open() -> None:
     assert [event.type for event in stream.fail("server_error", "x")][-1] == "response.failed"
 
 
+def test_a_clock_that_is_set_back_completes_no_response_before_it_was_created() -> None:
+    response = Response(id="resp_1", model="m", created_at=1_000)
+    stream = ResponseStreamStateMachine(response, clock=lambda: 940.0)
+    events = stream.start() + stream.text("x") + stream.finish(FinishReason.STOP)
+    assert plain(events)[-1]["response"]["completed_at"] == 1_000
+    assert violations(events, "openresponses") == []
+
+
 def test_on_a_websocket_response_failed_is_sent_without_error() -> None:
     stream = machine(error_event=False)
     events = stream.start() + stream.fail("server_error", "broken")

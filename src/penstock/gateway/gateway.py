@@ -17,7 +17,7 @@ from penstock.gateway.refusals import code_of
 from penstock.gateway.services import Fleet, Services
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log
-from penstock.gateway.telemetry.metrics import Metrics
+from penstock.gateway.telemetry.metrics import Metrics, process_gauges
 from penstock.gateway.turn.followers import Followers
 from penstock.gateway.turn.idempotency import IdempotencyKeys
 from penstock.gateway.turn.registry import RunningTurns
@@ -85,6 +85,8 @@ class Gateway:
         self.metrics.gauge("penstock_tasks", lambda: len(asyncio.all_tasks()))
         self.metrics.gauge("penstock_keys_resting", self._fleet.resting)
         self.metrics.gauge("penstock_targets_ejected", self._ejected)
+        for name, read in process_gauges().items():
+            self.metrics.gauge(name, read)
 
     def running(self) -> int:
         """Return the number of running turns."""

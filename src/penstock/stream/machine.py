@@ -352,7 +352,7 @@ class ResponseStreamStateMachine:
         if reason in INCOMPLETE_REASONS:
             return self._truncate(Move.TRUNCATE, INCOMPLETE_REASONS[reason])
         self._calls.check_complete()
-        now = int(self._clock())
+        now = max(int(self._clock()), self._response.created_at)  # the clock may have been set back meanwhile
         events = self._calls.settle_names()
         if self._calls.suppressed and not self._output.slots:
             message = "the model called only tools that the client does not allow or cannot run"

@@ -8,10 +8,12 @@ other names (`otel.instruments`).
 from __future__ import annotations
 
 import math
+import os
 import platform
 import time
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -92,6 +94,10 @@ DECLARED: Mapping[str, Declared] = {
         "gauge", "The versions of Penstock and Python, as labels. Always 1.", ("version", "python")
     ),
     "process_start_time_seconds": Declared("gauge", "Start time of the process, in seconds since 1970."),
+    "process_resident_memory_bytes": Declared(
+        "gauge", "Resident memory in bytes. With a steady load, it should not grow for hours."
+    ),
+    "process_open_fds": Declared("gauge", "Open files and connections."),
 }
 
 SUMMED = frozenset(
@@ -109,6 +115,23 @@ Gauge = Callable[[], float | Mapping[str, float]]
 """Returns the current value of a gauge: a number, or one number per value of its only label."""
 
 _Values = tuple[str, ...]
+
+
+PROCESS = Path("/proc/self")
+_MEMORY, _FILES = "process_resident_memory_bytes", "process_open_fds"
+PROCESS_GAUGES = frozenset((_MEMORY, _FILES))
+"""What the process uses. The names are those of all Prometheus clients."""
+
+
+def process_gauges(process: Path = PROCESS) -> dict[str, Gauge]:
+    """Return the gauges of this process by name; none on a system without /proc, such as macOS."""
+    if not (process / "statm").exists():
+        return {}
+    page = os.sysconf("SC_PAGE_SIZE")
+    return {
+        _MEMORY: lambda: int((process / "statm").read_text().split()[1]) * page,
+        _FILES: lambda: len(os.listdir(process / "fd")) - 1,  # without that of the list itself
+    }
 
 
 class Counted(Struct, frozen=True, kw_only=True):

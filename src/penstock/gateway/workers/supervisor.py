@@ -28,7 +28,7 @@ from penstock.gateway.service_manager import tell_stopping
 from penstock.gateway.settings import Settings
 from penstock.gateway.storage import hold_gateway_store
 from penstock.gateway.telemetry.logs import log, log_fault
-from penstock.gateway.telemetry.metrics import SUMMED, Metrics
+from penstock.gateway.telemetry.metrics import PROCESS_GAUGES, SUMMED, Metrics, process_gauges
 from penstock.gateway.workers.messages import (
     PROTOCOL,
     ApplySettings,
@@ -132,7 +132,7 @@ class Supervisor:
         )
         self.metrics = Metrics(started=self._started)
         """The sums of all workers, also of those that have ended."""
-        for name in SUMMED:
+        for name in SUMMED - (PROCESS_GAUGES - process_gauges().keys()):
             self.metrics.gauge(name, partial(self._sum_of, name))
         self.metrics.gauge("penstock_workers", lambda: len(self._serving()))
 
