@@ -13,6 +13,7 @@ from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.services import Services
 from penstock.gateway.settings import DEMO, Limits, ModelRoute, RouteStep, Settings
+from penstock.store.contract import Store
 from penstock.store.memory import MemoryStore
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.target import Upstream, UpstreamTarget
@@ -208,13 +209,16 @@ class LocalGateway:
 
 
 def with_gateway(
-    test: Callable[[Gateway], Awaitable[None]], *upstreams: Upstream, settings: Settings | None = None
+    test: Callable[[Gateway], Awaitable[None]],
+    *upstreams: Upstream,
+    settings: Settings | None = None,
+    store: Store | None = None,
 ) -> None:
     """Run a test against a gateway with these upstreams, which answer the model `m` one after the other."""
 
     async def run() -> None:
         configured = settings or (chain(*upstreams) if upstreams else Settings())
-        gateway = Gateway(configured, store=MemoryStore())
+        gateway = Gateway(configured, store=store or MemoryStore())
         if upstreams:
             known = {DEMO: DemoUpstream(pace=0), **{each.name: each for each in upstreams}}
             gateway.services = Services(configured, known, gateway.metrics, TokenCounter())

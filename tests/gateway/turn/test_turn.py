@@ -19,7 +19,8 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.services import Services
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_DISCONNECTED, SHUTTING_DOWN, StopReason
-from penstock.store.records import LOCAL
+from penstock.store.memory import MemoryStore
+from penstock.store.records import LOCAL, Closed
 from tests.dialects.chat_streams import chunk
 from tests.gateway.fake_upstreams import Answer, FakeUpstream, answer
 from tests.gateway.in_process import Caller, Json, call, chain, with_gateway
@@ -256,6 +257,37 @@ def test_a_turn_that_is_stopped_closes_its_source_and_ends_once(
     [verdict] = verdicts
     assert (verdict["outcome"], verdict["closer"]) == (outcome, closer)
     assert upstream.sources[0].is_closed
+
+
+class SlowCommits(MemoryStore):
+    """A store that commits the end of a response when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_closing, self.may_close = asyncio.Event(), asyncio.Event()
+
+    async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
+        self.is_closing.set()
+        await self.may_close.wait()
+        return await super().close(id, end, patience=patience)
+
+
+def test_an_answer_that_was_complete_when_its_client_disconnected_is_completed(verdicts: list[Json]) -> None:
+    """The store, the log, the ledger and the metrics say the same."""
+    store = SlowCommits()
+
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, model="m", input="Hi", stream=True)
+        await store.is_closing.wait()
+        gateway.turns.stop(CLIENT_DISCONNECTED)
+        store.may_close.set()
+        await caller.task
+        stored = await store.get(LOCAL, verdicts[0]["response_id"])
+        assert stored is not None
+        assert (stored.status, verdicts[0]["outcome"]) == ("completed", "completed")
+        assert verdicts[0]["closer"] == "client"
+
+    with_gateway(test, FakeUpstream("only", answer("Yes.")), store=store)
 
 
 def test_a_turn_that_waits_for_a_retry_can_be_stopped(verdicts: list[Json]) -> None:

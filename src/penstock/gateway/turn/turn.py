@@ -444,7 +444,9 @@ class Turn:
         elif why.closer != "client":
             await self._fail(why.code, why.message, closer=why.closer)
         else:
-            verdict.closer, verdict.code, verdict.outcome = why.closer, why.code, "cancelled"
+            if not pipeline.is_over:  # otherwise only the end is not delivered, and the response is complete
+                verdict.outcome = "cancelled"
+            verdict.closer, verdict.code = why.closer, why.code
             await self._count_ahead()
             events = pipeline.cancel()
             verdict.usage_estimated = pipeline.usage_is_estimated
