@@ -72,7 +72,7 @@ lint: $(READY) ## Check style, format and the import rules
 	$(BIN)/pre-commit validate-manifest .pre-commit-hooks.yaml
 
 lint-compose: $(NODE_TOOLS)/.ready ## Check the compose files in deploy/ (needs npm)
-	$(NODE_TOOLS)/node_modules/.bin/dclint --max-warnings 0 deploy
+	$(NODE_TOOLS)/node_modules/.bin/dclint --config deploy/.dclintrc.yaml --max-warnings 0 deploy
 
 types: $(READY) ## Check types
 	$(BIN)/mypy
