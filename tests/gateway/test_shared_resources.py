@@ -210,7 +210,7 @@ def test_a_stream_ends_lawfully_when_no_descriptor_is_left(
             until(ended),  # its descriptor is not free meanwhile
         ],
     )
-    config = CONFIG.format(url=upstream.url, limits="")
+    config = CONFIG.format(url=upstream.url, limits="connections = 1000")  # more than there are descriptors
     limited = ("prlimit", "--nofile=64:64")
     with gateway(tmp_path, config=config, through=limited) as running, running.live("broken") as live:
         live.until(b"half of")
