@@ -260,7 +260,7 @@ def test_a_turn_that_is_stopped_closes_its_source_and_ends_once(
 
 
 class SlowCommits(MemoryStore):
-    """A store that commits the end of a response when it is told to."""
+    """A store that commits the end of a response when `may_close` is set."""
 
     def __init__(self) -> None:
         super().__init__()
