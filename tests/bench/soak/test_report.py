@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 from bench.report import with_parts
 from bench.soak.report import SITES, Soak, page_parts
 from bench.soak.run import Result, schedule_of
@@ -76,7 +75,6 @@ def test_the_chart_is_a_picture_with_a_panel_for_each_series() -> None:
     assert {report.TITLES[name] for name in report.CHARTED} < set(texts)
 
 
-@pytest.mark.skipif(not report.RESULT.exists(), reason="the soak was not run yet")
 def test_the_page_and_the_chart_are_those_of_the_stored_result() -> None:
     stored = report.stored()
     assert stored is not None
